@@ -1,0 +1,110 @@
+package cfiber
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cfiber/cfiber/internal/ctest"
+)
+
+// open opens a runtime that is closed at the end of the test.
+func openTest(t testing.TB, opts Options) *Runtime {
+	t.Helper()
+	rt, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return rt
+}
+
+// number makes an argument of a number.
+func number(n int) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&n)) }
+
+func call(t testing.TB, rt *Runtime, fn, arg unsafe.Pointer, attr ...Attr) int {
+	t.Helper()
+	n, err := rt.Call(context.Background(), fn, arg, attr...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func spawn(t testing.TB, rt *Runtime, fn, arg unsafe.Pointer, attr ...Attr) *Fiber {
+	t.Helper()
+	f, err := rt.Spawn(fn, arg, attr...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestCallReturns(t *testing.T) {
+	rt := openTest(t, Options{})
+	for _, n := range []int{0, 1, -1, 42, 1 << 40} {
+		if got := call(t, rt, ctest.Return, number(n)); got != n {
+			t.Errorf("got %d, want %d", got, n)
+		}
+	}
+}
+
+func TestFib(t *testing.T) {
+	rt := openTest(t, Options{Threads: 8})
+	if got := call(t, rt, ctest.Fib, number(20)); got != 6765 {
+		t.Errorf("fib(20) = %d", got)
+	}
+}
+
+func TestCallbackIntoGo(t *testing.T) {
+	rt := openTest(t, Options{})
+	var sum atomic.Int64
+	ctest.Callback = func(arg uintptr) uintptr {
+		growStack(64)
+		runtime.GC()
+		func() {
+			defer func() { recover() }()
+			panic("recovered")
+		}()
+		ch := make(chan int)
+		go func() { ch <- 1 }()
+		<-ch
+		sum.Add(int64(arg))
+		return arg + 1
+	}
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			if got := call(t, rt, ctest.CallGo, number(i)); got != i+1 {
+				t.Errorf("got %d", got)
+			}
+			if got := call(t, rt, ctest.CallGoDeep, number(i)); got != i+1 {
+				t.Errorf("got %d", got)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+//go:noinline
+func growStack(n int) int {
+	var frame [1024]byte
+	frame[n] = 1
+	if n == 0 {
+		return 0
+	}
+	return growStack(n-1) + int(frame[n])
+}
+
+var _ = []any{errors.Is, os.Getpid, strings.Contains, time.Now}

@@ -1,0 +1,172 @@
+/*
+ * attempt.c - see attempt.h. The only file that makes the I/O system calls.
+ */
+#include "attempt.h"
+#include "fault.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef PIPE_BUF
+#define PIPE_BUF 512
+#endif
+
+static ssize_t outcome(ssize_t n) {
+  if (n >= 0)
+    return n;
+  return cfiber_errno() == EWOULDBLOCK ? -EAGAIN : -cfiber_errno();
+}
+
+/* 0: ready, or a negative errno value. */
+static int readiness(int fd, short events) {
+  struct pollfd p = {.fd = fd, .events = events};
+  int n = poll(&p, 1, 0);
+  if (n < 0)
+    return -cfiber_errno();
+  if (n == 0)
+    return -EAGAIN;
+  return p.revents & POLLNVAL ? -EBADF : 0;
+}
+
+static bool is_storage(int fd) {
+  struct stat st;
+  return fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+}
+
+/* ---- Files of any kind ------------------------------------------------------- */
+
+#if defined(__linux__) && defined(RWF_NOWAIT)
+#define HAVE_NOWAIT 1
+/* What says that this file or kernel does not know RWF_NOWAIT. */
+static bool nowait_unknown(ssize_t n) {
+  return n < 0 && (cfiber_errno() == EOPNOTSUPP || cfiber_errno() == ENOSYS);
+}
+#endif
+
+ssize_t cfiber_attempt_read(struct io *io) {
+  int e = cfiber_fault(FAULT_READ);
+  if (e)
+    return -e;
+  if (io->may_block)
+    return outcome(readv(io->fd, io->iov, io->iovcnt));
+#ifdef HAVE_NOWAIT
+  ssize_t n = preadv2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
+  if (!nowait_unknown(n))
+    return outcome(n);
+#else
+  struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
+  ssize_t n = recvmsg(io->fd, &msg, MSG_DONTWAIT);
+  if (n >= 0 || cfiber_errno() != ENOTSOCK)
+    return outcome(n);
+#endif
+  e = readiness(io->fd, POLLIN);
+  return e ? e : outcome(readv(io->fd, io->iov, io->iovcnt));
+}
+
+/*
+ * A pipe or terminal that poll calls writable takes PIPE_BUF bytes without
+ * blocking; more might block. Storage takes all.
+ */
+static ssize_t write_after_poll(struct io *io) {
+  int e = readiness(io->fd, POLLOUT);
+  if (e)
+    return e;
+  if (is_storage(io->fd))
+    return outcome(writev(io->fd, io->iov, io->iovcnt));
+  size_t n = io->iov[0].iov_len < PIPE_BUF ? io->iov[0].iov_len : PIPE_BUF;
+  return outcome(write(io->fd, io->iov[0].iov_base, n));
+}
+
+ssize_t cfiber_attempt_write(struct io *io) {
+  int e = cfiber_fault(FAULT_WRITE);
+  if (e)
+    return -e;
+  if (io->may_block)
+    return outcome(writev(io->fd, io->iov, io->iovcnt));
+#ifdef HAVE_NOWAIT
+  ssize_t n = pwritev2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
+  if (!nowait_unknown(n))
+    return outcome(n);
+#else
+  struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
+  ssize_t n = sendmsg(io->fd, &msg, MSG_DONTWAIT);
+  if (n >= 0 || cfiber_errno() != ENOTSOCK)
+    return outcome(n);
+#endif
+  return write_after_poll(io);
+}
+
+/* ---- Sockets ------------------------------------------------------------------- */
+
+static int flags(const struct io *io) {
+  return io->may_block ? io->flags : io->flags | MSG_DONTWAIT;
+}
+
+ssize_t cfiber_attempt_recv(struct io *io) {
+  int e = cfiber_fault(FAULT_READ);
+  if (e)
+    return -e;
+  return outcome(recvfrom(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr,
+                          io->addrlen));
+}
+
+ssize_t cfiber_attempt_send(struct io *io) {
+  int e = cfiber_fault(FAULT_WRITE);
+  if (e)
+    return -e;
+  return outcome(sendto(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr,
+                        io->addrlen_value));
+}
+
+ssize_t cfiber_attempt_recvmsg(struct io *io) {
+  int e = cfiber_fault(FAULT_READ);
+  return e ? -e : outcome(recvmsg(io->fd, io->msg, flags(io)));
+}
+
+ssize_t cfiber_attempt_sendmsg(struct io *io) {
+  int e = cfiber_fault(FAULT_WRITE);
+  return e ? -e : outcome(sendmsg(io->fd, io->msg, flags(io)));
+}
+
+/*
+ * There is no MSG_DONTWAIT for accept. A blocking listener is asked with poll
+ * first; between that and the accept nobody else of this process must take
+ * the connection, so the two are one under a lock.
+ */
+ssize_t cfiber_attempt_accept(struct io *io) {
+  static _Atomic(uint32_t) locks[64];
+  int e = cfiber_fault(FAULT_ACCEPT);
+  if (e)
+    return -e;
+  int mode = io->may_block ? O_NONBLOCK : fcntl(io->fd, F_GETFL);
+  if (mode < 0)
+    return -cfiber_errno();
+  if (mode & O_NONBLOCK)
+    return outcome(accept(io->fd, io->addr, io->addrlen));
+  _Atomic(uint32_t) *lock = &locks[(unsigned)io->fd % 64];
+  cfiber_lock(lock);
+  ssize_t n = readiness(io->fd, POLLIN);
+  if (n == 0)
+    n = outcome(accept(io->fd, io->addr, io->addrlen));
+  cfiber_unlock(lock);
+  return n;
+}
+
+/* A socket being connected is nobody else's yet: its flag may change for a moment. */
+int cfiber_attempt_connect(int fd, const struct sockaddr *addr, socklen_t len) {
+  int e = cfiber_fault(FAULT_CONNECT);
+  if (e)
+    return e;
+  int mode = fcntl(fd, F_GETFL);
+  if (mode < 0)
+    return cfiber_errno();
+  if (!(mode & O_NONBLOCK) && fcntl(fd, F_SETFL, mode | O_NONBLOCK))
+    return cfiber_errno();
+  e = connect(fd, addr, len) ? cfiber_errno() : 0;
+  if (!(mode & O_NONBLOCK))
+    fcntl(fd, F_SETFL, mode);
+  /* Interrupted, or begun by an earlier call: it goes on by itself. */
+  return e == EINTR || e == EALREADY ? EINPROGRESS : e;
+}

@@ -1,0 +1,58 @@
+/*
+ * bridge.h - what the host language calls: a small surface of plain functions
+ * over opaque pointers, so that it can be bound by cgo or by symbol look-up.
+ * Errors are returned as errno values. Nothing here is for users.
+ */
+#ifndef CFIBER_BRIDGE_H
+#define CFIBER_BRIDGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- The shared memory: layout.c ------------------------------------------- */
+
+struct cfiber_layout_entry {
+  const char *name; /* "struct.field", or "struct" for the whole of it */
+  uint32_t offset, size;
+};
+
+/* All that Go reads or writes directly. *n is how many. */
+const struct cfiber_layout_entry *cfiber_layout(size_t *n);
+
+/* CFIBER_VERSION_MAJOR << 16 | MINOR << 8 | PATCH. */
+uint32_t cfiber_version(void);
+
+/* ---- A runtime and its threads ------------------------------------------------ */
+
+int cfiber_bridge_open(uint32_t allocated, uint32_t limit, uint32_t max_fibers, uint32_t migrate,
+                       uint64_t stack_size, int32_t notify_fd, void **runtime);
+void cfiber_bridge_close(void *runtime);
+void cfiber_bridge_thread_init(void *runtime, uint32_t index);
+/* Runs fibers on the calling thread until the runtime stops. */
+int cfiber_bridge_thread_run(void *thread);
+/* CPU time of the thread in ns, -1 if unknown. */
+int64_t cfiber_bridge_cpu_time(void *thread);
+/* Delivers the events and timers of a thread that is stuck, from another. */
+void cfiber_bridge_serve(void *thread);
+/* Fibers spawned by C less fibers ended, of either. */
+int64_t cfiber_bridge_balance(void *runtime);
+void cfiber_bridge_cancel_all(void *runtime);
+
+/* ---- Fibers -------------------------------------------------------------------- */
+
+/* Takes up to n free records; returns how many, or 0 with *error set. */
+uint32_t cfiber_bridge_fiber_alloc(void *runtime, uint32_t n, void **fibers, int *error);
+void cfiber_bridge_fiber_free(void *runtime, uint32_t n, void **fibers);
+uint64_t cfiber_id_block(uint32_t n);
+
+/* The fiber that the calling thread is inside of, or NULL. */
+void *cfiber_bridge_current(void);
+
+/* ---- Tests ------------------------------------------------------------------------ */
+
+/* See fault.h. */
+void cfiber_bridge_fault(int site, int error, uint32_t first, uint32_t count);
+/* Does nothing. A call of it orders memory for Go's race detector. */
+void cfiber_bridge_nothing(void);
+
+#endif /* CFIBER_BRIDGE_H */

@@ -1,0 +1,401 @@
+/*
+ * fiber.c - the life of a fiber: spawn, first entry, end, join.
+ *
+ * The record of a fiber (struct cfiber) is taken at spawn, its stack only when
+ * it first runs: of a million fibers spawned, those that wait for their turn
+ * cost 192 bytes each, and the stack that one has just left is warm for the
+ * next.
+ */
+#include "fault.h"
+#include "sanitizer.h"
+#include "switch.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+/* ---- Records ------------------------------------------------------------- */
+
+uint64_t cfiber_id_block(uint32_t n) {
+  static _Atomic(uint64_t) next = 1;
+  return atomic_fetch_add_explicit(&next, n, memory_order_relaxed);
+}
+
+static uint64_t new_id(struct cfiber_thread *t) {
+  enum { BLOCK = 1024 };
+  if (t->next_id == t->last_id) {
+    t->next_id = cfiber_id_block(BLOCK);
+    t->last_id = t->next_id + BLOCK;
+  }
+  return t->next_id++;
+}
+
+struct cfiber *cfiber_fiber_at(struct cfiber_runtime *rt, uint32_t index) {
+  return &rt->slabs[index / FIBERS_PER_SLAB][index % FIBERS_PER_SLAB];
+}
+
+/* The next record of the slabs, mapping a slab where needed. Lock held. */
+static struct cfiber *new_record(struct cfiber_runtime *rt, int *error) {
+  if (rt->nfibers >= rt->max_fibers) {
+    *error = EAGAIN;
+    return NULL;
+  }
+  uint32_t index = rt->nfibers, slab = index / FIBERS_PER_SLAB;
+  if (!rt->slabs[slab]) {
+    *error = cfiber_fault(FAULT_MMAP);
+    void *p = *error ? MAP_FAILED
+                     : mmap(NULL, FIBERS_PER_SLAB * sizeof(struct cfiber), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANON, -1, 0);
+    if (p == MAP_FAILED) {
+      *error = ENOMEM;
+      return NULL;
+    }
+    rt->slabs[slab] = p;
+  }
+  struct cfiber *f = cfiber_fiber_at(rt, index);
+  f->index = index;
+  f->runtime = rt;
+  rt->nfibers++;
+  return f;
+}
+
+uint32_t cfiber_fiber_alloc(struct cfiber_runtime *rt, uint32_t n, struct cfiber **out,
+                            int *error) {
+  uint32_t got = 0;
+  cfiber_lock(&rt->memory_lock);
+  while (got < n) {
+    struct cfiber *f = rt->free_fibers;
+    if (f)
+      rt->free_fibers = f->next;
+    else if (!(f = new_record(rt, error)))
+      break;
+    out[got++] = f;
+  }
+  cfiber_unlock(&rt->memory_lock);
+  return got;
+}
+
+void cfiber_fiber_free(struct cfiber_runtime *rt, uint32_t n, struct cfiber **fibers) {
+  cfiber_lock(&rt->memory_lock);
+  for (uint32_t i = 0; i < n; i++) {
+    fibers[i]->next = rt->free_fibers;
+    rt->free_fibers = fibers[i];
+  }
+  cfiber_unlock(&rt->memory_lock);
+}
+
+/* Fills or empties a thread's own list of records, a batch at a time. */
+static int refill_records(struct cfiber_thread *t) {
+  struct cfiber *batch[FIBER_CACHE];
+  uint32_t want = t->runtime->fiber_batch ? t->runtime->fiber_batch : 1;
+  int error = 0;
+  uint32_t n = cfiber_fiber_alloc(t->runtime, want, batch, &error);
+  while (n > 0) {
+    struct cfiber *f = batch[--n];
+    f->next = t->free_fibers;
+    t->free_fibers = f;
+    t->nfree_fibers++;
+  }
+  return t->free_fibers ? 0 : error;
+}
+
+static void spill_records(struct cfiber_thread *t) {
+  struct cfiber *batch[FIBER_CACHE];
+  uint32_t n = 0, spill = t->runtime->fiber_batch ? t->runtime->fiber_batch : 1;
+  while (n < spill && t->free_fibers) {
+    batch[n++] = t->free_fibers;
+    t->free_fibers = t->free_fibers->next;
+  }
+  t->nfree_fibers -= n;
+  cfiber_fiber_free(t->runtime, n, batch);
+}
+
+static void free_record(struct cfiber_thread *t, struct cfiber *f) {
+  if (!t || t->runtime != f->runtime) {
+    cfiber_fiber_free(f->runtime, 1, &f);
+    return;
+  }
+  f->next = t->free_fibers;
+  t->free_fibers = f;
+  if (++t->nfree_fibers > 2 * t->runtime->fiber_batch)
+    spill_records(t);
+}
+
+/* ---- Spawn ----------------------------------------------------------------- */
+
+static int check_attr(const struct cfiber_attr *attr) {
+  if (attr->flags & ~(CFIBER_MIGRATABLE | CFIBER_KEEP_FP | CFIBER_DETACHED))
+    return EINVAL;
+  if (attr->stack_size &&
+      (attr->stack_size < CFIBER_STACK_MIN || attr->stack_size > CFIBER_STACK_MAX))
+    return EINVAL;
+  return 0;
+}
+
+static void set_name(struct cfiber *f, const char *name) {
+  size_t n = strnlen(name, CFIBER_NAME_MAX - 1);
+  memcpy(f->name, name, n);
+  f->name[n] = 0;
+}
+
+static void init_record(struct cfiber *f, cfiber_func fn, void *arg,
+                        const struct cfiber_attr *attr, uint32_t flags, uint64_t id) {
+  uint64_t epoch = atomic_load_explicit(&f->wait, memory_order_relaxed) >> WAIT_EPOCH_SHIFT;
+  f->flags = attr->flags | flags | (f->runtime->migrate ? CFIBER_MIGRATABLE : 0);
+  f->error = 0;
+  f->thread = NULL;
+  f->stack = NULL;
+  f->fn = fn;
+  f->arg = arg;
+  f->id = id;
+  f->stack_size = attr->stack_size;
+  f->deadline = 0;
+  f->shield = 0;
+  f->timer_pos = TIMER_NONE;
+  f->name[0] = 0;
+  if (attr->name)
+    set_name(f, attr->name);
+  atomic_store_explicit(&f->joiner, attr->flags & CFIBER_DETACHED ? JOINER_DETACHED : JOINER_NONE,
+                        memory_order_relaxed);
+  atomic_store_explicit(&f->wait, epoch << WAIT_EPOCH_SHIFT | WAIT_LIVE, memory_order_relaxed);
+}
+
+static const struct cfiber_attr default_attr;
+
+cfiber_t *cfiber_spawn(cfiber_func fn, void *arg, const struct cfiber_attr *attr) {
+  struct cfiber_thread *t = cfiber_thread_self();
+  int e = 0;
+  if (!attr)
+    attr = &default_attr;
+  if (!fn || (e = check_attr(attr)) != 0)
+    return cfiber_fail(EINVAL), NULL;
+  if (!t || !t->current)
+    return cfiber_fail(EPERM), NULL;
+  struct cfiber_runtime *rt = t->runtime;
+  if (UNLIKELY(atomic_load_explicit(&rt->closing, memory_order_relaxed)))
+    return cfiber_fail(ECANCELED), NULL;
+  if (UNLIKELY(!t->nfree_stacks || attr->stack_size) &&
+      (e = cfiber_stack_reserve(t, attr->stack_size)) != 0)
+    return cfiber_fail(e), NULL;
+  if (UNLIKELY(!t->free_fibers) && (e = refill_records(t)) != 0)
+    return cfiber_fail(e), NULL;
+
+  struct cfiber *f = t->free_fibers;
+  t->free_fibers = f->next;
+  t->nfree_fibers--;
+  init_record(f, fn, arg, attr, 0, new_id(t));
+  cfiber_count(&t->spawned);
+  cfiber_ready(t, f);
+  /* Whoever closes the runtime sets this, then cancels those that are live. */
+  if (UNLIKELY(atomic_load_explicit(&rt->closing, memory_order_seq_cst)))
+    cfiber_cancel(f);
+  return f;
+}
+
+int cfiber_spawn_outside(struct cfiber_runtime *rt, cfiber_func fn, void *arg) {
+  struct cfiber *f;
+  int e = 0;
+  if (!cfiber_fiber_alloc(rt, 1, &f, &e))
+    return e;
+  init_record(f, fn, arg, &default_attr, FIBER_GO, cfiber_id_block(1));
+  cfiber_ready(NULL, f);
+  return 0;
+}
+
+/* ---- First entry and end ------------------------------------------------------ */
+
+/*
+ * The fiber that waits in cfiber_join for f, if the thread may switch straight
+ * to it: then it is claimed. Bounded, so that others get their turn.
+ */
+static struct cfiber *straight_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
+  enum { STRAIGHT_MAX = 3 };
+  uintptr_t j = atomic_load_explicit(&f->joiner, memory_order_acquire);
+  if (j <= JOINER_LAST_VALUE)
+    return NULL;
+  struct cfiber *joiner = (struct cfiber *)j;
+  if (fiber_migratable(joiner) || joiner->thread != t)
+    return NULL;
+  if ((++t->straight & STRAIGHT_MAX) == 0 && t->local.head)
+    return NULL;
+  return cfiber_claim(joiner, f->join_epoch, WAKE_EVENT) ? joiner : NULL;
+}
+
+/* What a fresh context calls; it runs on the fiber's own stack. */
+static void first_entry(struct cfiber_thread *t) {
+  struct cfiber *f = t->current;
+  sanitizer_after(t, f);
+  if (t->post)
+    cfiber_post(t);
+  *t->errno_address = 0;
+  if (f->flags & CFIBER_KEEP_FP)
+    cfiber_fp_set(f->fp_control);
+  f->result = f->fn(f->arg);
+
+  t = cfiber_thread_self(); /* it may have migrated */
+  struct cfiber *next = straight_to_joiner(t, f);
+  cfiber_switch_away(t, f, next ? next : cfiber_next(t), POST_FINISH);
+  abort(); /* nobody resumes an ended fiber */
+}
+
+int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
+  int e = cfiber_stack_alloc(t, f->stack_size, &f->stack);
+  if (e) {
+    f->stack = NULL;
+    return e;
+  }
+  f->flags |= FIBER_STARTED;
+  atomic_store_explicit(&f->stack->owner, f, memory_order_relaxed);
+  f->fp_control = t->fp_control;
+  f->sp = cfiber_switch_init(f->stack->lo, f->stack->hi, first_entry);
+  sanitizer_fiber_start(f);
+  return 0;
+}
+
+/* Threads without fiber wait for joins here, all on one condition. */
+static pthread_mutex_t thread_join_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t thread_join_cond = PTHREAD_COND_INITIALIZER;
+
+static void publish_to_go(struct cfiber *f) {
+  struct cfiber_runtime *rt = f->runtime;
+  uintptr_t old = atomic_load_explicit(&rt->completions, memory_order_relaxed);
+  do
+    f->next = (struct cfiber *)old;
+  while (!atomic_compare_exchange_weak_explicit(&rt->completions, &old, (uintptr_t)f,
+                                                memory_order_seq_cst, memory_order_relaxed));
+  cfiber_notify(rt);
+}
+
+static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
+  uintptr_t j = atomic_exchange_explicit(&f->joiner, JOINER_FINISHING, memory_order_acq_rel);
+  if (j == JOINER_DETACHED) {
+    free_record(t, f);
+    return;
+  }
+  /* From the store on, f is the joiner's to free. */
+  uint64_t epoch = f->join_epoch;
+  atomic_store_explicit(&f->joiner, JOINER_FINISHED, memory_order_release);
+  if (j == JOINER_THREAD) {
+    pthread_mutex_lock(&thread_join_mutex);
+    pthread_cond_broadcast(&thread_join_cond);
+    pthread_mutex_unlock(&thread_join_mutex);
+  } else if (j > JOINER_LAST_VALUE) {
+    cfiber_wake(t, (struct cfiber *)j, epoch, WAKE_EVENT);
+  }
+}
+
+void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f) {
+  if (f->stack) {
+    sanitizer_fiber_end(f);
+    atomic_store_explicit(&f->stack->owner, NULL, memory_order_relaxed);
+    cfiber_stack_free(t, f->stack);
+    f->stack = NULL;
+  }
+  atomic_fetch_and_explicit(&f->wait, ~(WAIT_LIVE | WAIT_STATE), memory_order_seq_cst);
+  cfiber_count(&t->finished);
+  if (f->flags & FIBER_GO)
+    publish_to_go(f);
+  else
+    publish_to_joiner(t, f);
+}
+
+/* ---- Join and detach ------------------------------------------------------------ */
+
+/* Whether f has ended; waits out the instant in which its thread still uses it. */
+static bool has_finished(struct cfiber *f, uintptr_t *joiner) {
+  while ((*joiner = atomic_load_explicit(&f->joiner, memory_order_acquire)) == JOINER_FINISHING)
+    cfiber_relax();
+  return *joiner == JOINER_FINISHED;
+}
+
+static int collect(struct cfiber *f, intptr_t *result) {
+  int e = f->error;
+  if (!e && result)
+    *result = f->result;
+  free_record(cfiber_thread_self(), f);
+  return e ? cfiber_fail(e) : 0;
+}
+
+static bool set_joiner(struct cfiber *f, uintptr_t from, uintptr_t to) {
+  return atomic_compare_exchange_strong_explicit(&f->joiner, &from, to, memory_order_acq_rel,
+                                                 memory_order_acquire);
+}
+
+/* Joins by blocking the thread. t is NULL, or in a call on its native stack. */
+static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *result) {
+  if (t && t->current && (f == t->current || (!fiber_movable(f) && f->thread == t)))
+    return cfiber_fail(EDEADLK);
+  uintptr_t j;
+  if (!set_joiner(f, JOINER_NONE, JOINER_THREAD) && !has_finished(f, &j))
+    return cfiber_fail(EINVAL);
+  pthread_mutex_lock(&thread_join_mutex);
+  while (!has_finished(f, &j))
+    pthread_cond_wait(&thread_join_cond, &thread_join_mutex);
+  pthread_mutex_unlock(&thread_join_mutex);
+  return collect(f, result);
+}
+
+static int reason_error(enum wake_reason reason) {
+  return reason == WAKE_CANCEL ? ECANCELED : ETIMEDOUT;
+}
+
+int cfiber_join(cfiber_t *f, intptr_t *result) {
+  if (!f)
+    return cfiber_fail(EINVAL);
+  struct cfiber_thread *t = cfiber_thread_on_fiber();
+  if (!t)
+    return join_on_thread(cfiber_thread_self(), f, result);
+  struct cfiber *me = t->current;
+  if (f == me)
+    return cfiber_fail(EDEADLK);
+  uintptr_t j;
+  while (!has_finished(f, &j)) {
+    if (j != JOINER_NONE)
+      return cfiber_fail(EINVAL);
+    int e = cfiber_pending(t, me);
+    if (e)
+      return cfiber_fail(e);
+    uint64_t epoch = cfiber_arm(me);
+    if (!epoch)
+      return cfiber_fail(ECANCELED);
+    f->join_epoch = epoch;
+    if (!set_joiner(f, JOINER_NONE, (uintptr_t)me)) {
+      if (!cfiber_disarm(me, epoch))
+        cfiber_park(t, me);
+    } else {
+      int64_t when = me->deadline ? me->deadline : INT64_MAX;
+      enum wake_reason reason = cfiber_park_until(t, me, epoch, when, &e);
+      if ((e || reason != WAKE_EVENT) && set_joiner(f, (uintptr_t)me, JOINER_NONE))
+        return cfiber_fail(e ? e : reason_error(reason));
+    }
+    t = cfiber_thread_self();
+  }
+  return collect(f, result);
+}
+
+int cfiber_detach(cfiber_t *f) {
+  if (!f)
+    return cfiber_fail(EINVAL);
+  if (set_joiner(f, JOINER_NONE, JOINER_DETACHED))
+    return 0;
+  uintptr_t j;
+  if (!has_finished(f, &j))
+    return cfiber_fail(EINVAL);
+  free_record(cfiber_thread_self(), f);
+  return 0;
+}
+
+/* ---- Identity -------------------------------------------------------------------- */
+
+cfiber_t *cfiber_self(void) {
+  struct cfiber_thread *t = cfiber_thread_self();
+  return t ? t->current : NULL;
+}
+
+uint64_t cfiber_id(const cfiber_t *f) {
+  return f ? f->id : 0;
+}
+
+const char *cfiber_name(const cfiber_t *f) {
+  return f ? f->name : "";
+}

@@ -1,0 +1,104 @@
+/*
+ * poller_epoll.c - the poller on Linux: epoll, and an eventfd for wake-ups.
+ *
+ * The eventfd is edge triggered and never read: each write is an edge, and its
+ * counter takes 2^64 - 2 of them.
+ */
+#include "fault.h"
+#include "poller.h"
+
+#ifdef CFIBER_POLLER_EPOLL
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What the wake event carries: no descriptor. */
+#define WAKE_DATA UINT64_MAX
+
+#define READABLE (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)
+#define WRITABLE (EPOLLOUT | EPOLLHUP | EPOLLERR)
+
+int cfiber_poller_open(struct poller *p) {
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
+  p->fd = epoll_create1(EPOLL_CLOEXEC);
+  p->wake_fd = p->fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (p->wake_fd >= 0 && epoll_ctl(p->fd, EPOLL_CTL_ADD, p->wake_fd, &event) == 0)
+    return 0;
+  int e = cfiber_errno();
+  cfiber_poller_close(p);
+  return e;
+}
+
+void cfiber_poller_close(struct poller *p) {
+  if (p->fd >= 0)
+    close(p->fd);
+  if (p->wake_fd >= 0)
+    close(p->wake_fd);
+  p->fd = p->wake_fd = -1;
+}
+
+static int control(struct poller *p, int op, int fd, uint32_t generation) {
+  int e = cfiber_fault(FAULT_POLLER_ADD);
+  if (e)
+    return e;
+  struct epoll_event event = {
+      .events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+      .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd,
+  };
+  return epoll_ctl(p->fd, op, fd, &event) ? cfiber_errno() : 0;
+}
+
+int cfiber_poller_add(struct poller *p, int fd, uint32_t generation) {
+  int e = control(p, EPOLL_CTL_ADD, fd, generation);
+  return e == EEXIST ? control(p, EPOLL_CTL_MOD, fd, generation) : e;
+}
+
+bool cfiber_poller_confirm(struct poller *p, int fd, uint32_t generation) {
+  return control(p, EPOLL_CTL_MOD, fd, generation) == 0;
+}
+
+static int wait_events(int fd, struct epoll_event *events, int64_t timeout) {
+  int e = cfiber_fault(FAULT_POLLER_WAIT);
+  if (e)
+    return errno = e, -1;
+#ifdef SYS_epoll_pwait2
+  /* Nanoseconds, where the kernel (5.11) has it. */
+  static _Atomic(bool) missing;
+  if (timeout > 0 && !atomic_load_explicit(&missing, memory_order_relaxed)) {
+    struct timespec ts = {.tv_sec = (time_t)(timeout / NS_PER_S),
+                          .tv_nsec = (long)(timeout % NS_PER_S)};
+    int n = (int)syscall(SYS_epoll_pwait2, fd, events, POLLER_EVENTS, &ts, NULL, 0);
+    if (n >= 0 || cfiber_errno() != ENOSYS)
+      return n;
+    atomic_store_explicit(&missing, true, memory_order_relaxed);
+  }
+#endif
+  int64_t ms = timeout <= 0 ? timeout : (timeout + NS_PER_MS - 1) / NS_PER_MS;
+  return epoll_wait(fd, events, POLLER_EVENTS, ms < 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
+}
+
+int cfiber_poller_wait(struct cfiber_thread *t, int64_t timeout) {
+  struct epoll_event events[POLLER_EVENTS];
+  int n = wait_events(t->poller.fd, events, timeout);
+  if (n < 0)
+    return cfiber_errno() == EINTR ? 0 : cfiber_errno();
+  for (int i = 0; i < n; i++) {
+    if (events[i].data.u64 == WAKE_DATA)
+      continue;
+    cfiber_fd_event(t, (int)(uint32_t)events[i].data.u64, (uint32_t)(events[i].data.u64 >> 32),
+                    events[i].events & READABLE, events[i].events & WRITABLE);
+  }
+  return 0;
+}
+
+void cfiber_poller_wake(struct poller *p) {
+  static const uint64_t one = 1;
+  ssize_t n;
+  do
+    n = write(p->wake_fd, &one, sizeof one);
+  while (n < 0 && cfiber_errno() == EINTR);
+}
+
+#endif /* CFIBER_POLLER_EPOLL */

@@ -1,0 +1,455 @@
+/*
+ * sched.c - who runs what: the data plane's half of schedule(), the search for
+ * work, and idling.
+ *
+ * The protocol is stated once, in docs/design.md, "Hand-over"; sched.go and
+ * kqueue.go follow the same text for work that comes from Go. In short:
+ *
+ *   - `ready_queue` of a thread is READY_IDLE exactly while the thread is
+ *     about to wait or waiting; a compare-and-swap from there to a list hands
+ *     the list over, to READY_BUSY asks the thread to search. Whoever does
+ *     either sends the one wake-up.
+ *   - A producer publishes, then looks for idle threads. An idler announces
+ *     itself, then looks for work. Both are sequentially consistent, so they
+ *     cannot miss each other.
+ *   - At most one thread searches at a time; when it finds something and there
+ *     is more, it wakes the next.
+ */
+#include "poller.h"
+#include "ring.h"
+#include "sanitizer.h"
+#include "switch.h"
+
+/* The scheduler looks around after at most so many switches ... */
+#define TICK_SPAN 61
+/* ... or, where switches are slow, about this often ... */
+#define LOOK_INTERVAL (50 * NS_PER_US)
+/* ... and asks the poller when this long has passed since the last time. */
+#define POLL_INTERVAL (100 * NS_PER_US)
+
+/* ---- Switching ----------------------------------------------------------- */
+
+struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
+                                         struct cfiber *next, enum post_action post) {
+  if (f && next == f)
+    return t;
+  if (f) {
+    f->saved_errno = *t->errno_address;
+    if (UNLIKELY(f->flags & CFIBER_KEEP_FP)) {
+      f->fp_control = cfiber_fp_get();
+      cfiber_fp_set(t->fp_control);
+    }
+  }
+  t->left = f;
+  t->post = post;
+  t->current = next;
+  atomic_store_explicit(&t->running, (uintptr_t)next, memory_order_relaxed);
+  if (next) {
+    cfiber_count(&t->switches);
+    if (next->thread != t)
+      next->thread = t;
+  }
+  sanitizer_before(t, f, next, post == POST_FINISH);
+  t = cfiber_switch(f ? &f->sp : &t->native_sp, next ? next->sp : t->native_sp, t);
+  sanitizer_after(t, f);
+  if (t->post)
+    cfiber_post(t);
+  if (f) {
+    *t->errno_address = f->saved_errno;
+    if (UNLIKELY(f->flags & CFIBER_KEEP_FP))
+      cfiber_fp_set(f->fp_control);
+  }
+  return t;
+}
+
+struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
+  struct cfiber *f = t->current;
+  t->ops = 0;
+  if (fiber_migratable(f)) {
+    struct cfiber *next = cfiber_next(t);
+    if (!next && t->tick > 0)
+      return t;
+    return cfiber_switch_away(t, f, next, POST_YIELD);
+  }
+  list_push(&t->local, f);
+  return cfiber_switch_away(t, f, cfiber_next(t), POST_NONE);
+}
+
+void cfiber_yield(void) {
+  struct cfiber_thread *t = cfiber_thread_on_fiber();
+  if (t)
+    cfiber_reschedule(t);
+}
+
+/* ---- Making ready ---------------------------------------------------------- */
+
+void cfiber_thread_wake(struct cfiber_thread *self, struct cfiber_thread *t) {
+  if (self)
+    cfiber_count(&self->wakes);
+  cfiber_poller_wake(&t->poller);
+}
+
+/* Pushes the chain first ... last, newest first, on t's ready queue. */
+static void hand_over(struct cfiber_thread *self, struct cfiber_thread *t, struct cfiber *first,
+                      struct cfiber *last) {
+  uintptr_t old = atomic_load_explicit(&t->ready_queue, memory_order_relaxed);
+  do {
+    last->next = old > READY_BUSY ? (struct cfiber *)old : NULL;
+  } while (!atomic_compare_exchange_weak_explicit(&t->ready_queue, &old, (uintptr_t)first,
+                                                  memory_order_seq_cst, memory_order_relaxed));
+  if (old == READY_IDLE)
+    cfiber_thread_wake(self, t);
+}
+
+/* Hands the chain to one idle thread among the next `tries`. */
+static bool idle_search(struct cfiber_runtime *rt, struct cfiber_thread *self, struct cfiber *first,
+                        struct cfiber *last, uint32_t tries) {
+  uint32_t active = atomic_load_explicit(&rt->active, memory_order_acquire);
+  if (tries > active)
+    tries = active;
+  uint32_t start = atomic_fetch_add_explicit(&rt->idle_search_index, 1, memory_order_relaxed);
+  for (uint32_t i = 0; i < tries; i++) {
+    struct cfiber_thread *t = &rt->threads[(start + i) % active];
+    uintptr_t idle = READY_IDLE;
+    if (t == self || atomic_load_explicit(&t->ready_queue, memory_order_relaxed) != READY_IDLE)
+      continue;
+    if (first)
+      last->next = NULL;
+    if (atomic_compare_exchange_strong_explicit(&t->ready_queue, &idle,
+                                                first ? (uintptr_t)first : READY_BUSY,
+                                                memory_order_seq_cst, memory_order_relaxed)) {
+      cfiber_thread_wake(self, t);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Asks the host for one more thread, if there may be one. */
+static void want_thread(struct cfiber_runtime *rt) {
+  if (atomic_load_explicit(&rt->reserved, memory_order_relaxed) >=
+      atomic_load_explicit(&rt->limit, memory_order_relaxed))
+    return;
+  if (!atomic_load_explicit(&rt->want_thread, memory_order_relaxed) &&
+      !atomic_exchange(&rt->want_thread, 1))
+    cfiber_notify(rt);
+}
+
+/*
+ * Work that any thread may take has been published. Wakes a thread to look for
+ * it, unless one is looking already: it will find it, since it looks again
+ * after it has announced that it no longer does.
+ */
+static void wake_searcher(struct cfiber_runtime *rt, struct cfiber_thread *self) {
+  if (atomic_load_explicit(&rt->searching, memory_order_seq_cst))
+    return;
+  if (!atomic_load_explicit(&rt->idle, memory_order_seq_cst)) {
+    want_thread(rt);
+    return;
+  }
+  uint32_t none = 0;
+  if (!atomic_compare_exchange_strong_explicit(&rt->searching, &none, 1, memory_order_seq_cst,
+                                               memory_order_relaxed))
+    return;
+  if (!idle_search(rt, self, NULL, NULL, UINT32_MAX))
+    atomic_fetch_sub_explicit(&rt->searching, 1, memory_order_seq_cst);
+}
+
+static void inject(struct cfiber_runtime *rt, struct cfiber *first, struct cfiber *last) {
+  uintptr_t old = atomic_load_explicit(&rt->injected, memory_order_relaxed);
+  do
+    last->next = (struct cfiber *)old;
+  while (!atomic_compare_exchange_weak_explicit(&rt->injected, &old, (uintptr_t)first,
+                                                memory_order_seq_cst, memory_order_relaxed));
+}
+
+/* A full ring sheds half of itself to the global queue. */
+__attribute__((noinline)) static void shed(struct cfiber_thread *t) {
+  struct cfiber *half[RING_SIZE / 2];
+  uint32_t n = ring_grab(t, half);
+  for (uint32_t i = 0; i < n; i++)
+    inject(t->runtime, half[i], half[i]);
+}
+
+static void push_movable(struct cfiber_thread *t, struct cfiber *f) {
+  while (UNLIKELY(!ring_push(t, f)))
+    shed(t);
+}
+
+void cfiber_schedule(struct cfiber_runtime *rt, struct cfiber_thread *self,
+                     struct fiber_list list) {
+  /* Queues that take whole lists are newest first. */
+  struct cfiber *first = NULL, *last = list.head, *f;
+  while ((f = list_pop(&list)) != NULL) {
+    f->next = first;
+    first = f;
+  }
+  if (atomic_load_explicit(&rt->idle, memory_order_relaxed) &&
+      idle_search(rt, self, first, last, MAX_IDLE_SEARCH))
+    return;
+  inject(rt, first, last);
+  wake_searcher(rt, self);
+}
+
+void cfiber_ready(struct cfiber_thread *self, struct cfiber *f) {
+  if (self && self->runtime != f->runtime)
+    self = NULL;
+  if (!fiber_movable(f)) {
+    if (f->thread == self)
+      list_push(&self->local, f);
+    else
+      hand_over(self, f->thread, f, f);
+    return;
+  }
+  if (!self) {
+    f->next = NULL;
+    cfiber_schedule(f->runtime, NULL, (struct fiber_list){f, f});
+    return;
+  }
+  push_movable(self, f);
+  if (self->runtime->allocated > 1)
+    wake_searcher(self->runtime, self);
+}
+
+/* ---- Finding ----------------------------------------------------------------- */
+
+/* Sorts a list, newest first, into t's queues. */
+static void accept_list(struct cfiber_thread *t, uintptr_t head) {
+  struct cfiber *f = (struct cfiber *)head, *oldest = NULL, *next;
+  for (; f; f = next) {
+    next = f->next;
+    f->next = oldest;
+    oldest = f;
+  }
+  uint32_t movable = 0;
+  for (f = oldest; f; f = next) {
+    next = f->next;
+    if (fiber_movable(f)) {
+      push_movable(t, f);
+      movable++;
+    } else {
+      list_push(&t->local, f);
+    }
+  }
+  /* One for this thread; for more, there may be others. */
+  if (movable > 1)
+    wake_searcher(t->runtime, t);
+}
+
+static bool take_handed_over(struct cfiber_thread *t) {
+  if (atomic_load_explicit(&t->ready_queue, memory_order_relaxed) <= READY_BUSY)
+    return false;
+  accept_list(t, atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst));
+  return true;
+}
+
+/*
+ * A fiber from t's own queues, with a stack. Those that stay here and those
+ * that may move have a queue each; every fourth pick favours the latter, so
+ * neither starves the other.
+ */
+static struct cfiber *own(struct cfiber_thread *t) {
+  for (;;) {
+    struct cfiber *f = NULL;
+    if ((++t->picks & 3) == 0)
+      f = ring_pop(t);
+    if (!f && !(f = list_pop(&t->local)) && !(f = ring_pop(t))) {
+      if (take_handed_over(t))
+        continue;
+      return NULL;
+    }
+    if (LIKELY(f->flags & FIBER_STARTED))
+      return f;
+    int e = cfiber_fiber_prepare(t, f);
+    if (!e)
+      return f;
+    f->error = e;
+    cfiber_fiber_finish(t, f);
+  }
+}
+
+struct cfiber *cfiber_next(struct cfiber_thread *t) {
+  return --t->tick > 0 ? own(t) : NULL;
+}
+
+/* Moves a fair share of the global queue to t's ring. */
+static bool take_global(struct cfiber_thread *t) {
+  struct cfiber_runtime *rt = t->runtime;
+  if (!atomic_load_explicit(&rt->injected, memory_order_relaxed) &&
+      !atomic_load_explicit(&rt->global_size, memory_order_relaxed))
+    return false;
+  cfiber_lock(&rt->global_lock);
+  struct cfiber *f = (struct cfiber *)atomic_exchange(&rt->injected, 0), *oldest = NULL, *next;
+  uint32_t size = atomic_load_explicit(&rt->global_size, memory_order_relaxed);
+  for (; f; f = next) {
+    next = f->next;
+    f->next = oldest;
+    oldest = f;
+  }
+  for (f = oldest; f; f = next) {
+    next = f->next;
+    list_push(&rt->global, f);
+    size++;
+  }
+  uint32_t share = size / atomic_load_explicit(&rt->active, memory_order_relaxed) + 1;
+  struct cfiber *taken[RING_SIZE / 2];
+  uint32_t n = 0;
+  while (n < share && n < RING_SIZE / 2 && (f = list_pop(&rt->global)) != NULL)
+    taken[n++] = f;
+  atomic_store_explicit(&rt->global_size, size - n, memory_order_seq_cst);
+  cfiber_unlock(&rt->global_lock);
+  for (uint32_t i = 0; i < n; i++)
+    push_movable(t, taken[i]);
+  if (size > 1)
+    wake_searcher(rt, t);
+  return n > 0;
+}
+
+/*
+ * True if there is something on the victim's ring to take. A lone fiber is most
+ * likely about to be run by the thread that has just made it ready; taking it
+ * away costs both threads more than it gains, so the owner is given a moment
+ * first. One that is pushed meanwhile does not get lost: its producer looks
+ * for idle threads by itself.
+ */
+static bool worth_stealing(struct cfiber_thread *victim) {
+  uint32_t size = ring_size(victim);
+  if (size != 1)
+    return size > 1;
+  uint32_t head = atomic_load_explicit(&victim->ring_head, memory_order_relaxed);
+  for (unsigned i = 0; i < 32; i++)
+    cfiber_relax();
+  return atomic_load_explicit(&victim->ring_head, memory_order_relaxed) == head;
+}
+
+/* Takes half of another thread's ring. */
+static bool steal(struct cfiber_thread *t) {
+  struct cfiber_runtime *rt = t->runtime;
+  uint32_t active = atomic_load_explicit(&rt->active, memory_order_acquire);
+  for (uint32_t i = 0; i < MAX_STEAL_READY_SEARCH && i < active; i++) {
+    struct cfiber_thread *victim = &rt->threads[t->steal_index++ % active];
+    if (victim == t || !worth_stealing(victim))
+      continue;
+    struct cfiber *taken[RING_SIZE / 2];
+    uint32_t n = ring_grab(victim, taken);
+    for (uint32_t k = 0; k < n; k++)
+      push_movable(t, taken[k]);
+    if (n) {
+      t->steal_index--; /* there may be more where this came from */
+      cfiber_count(&t->steals);
+      return true;
+    }
+  }
+  return false;
+}
+
+/* True if there is something that t could take. Sequentially consistent reads. */
+static bool work_elsewhere(struct cfiber_thread *t) {
+  struct cfiber_runtime *rt = t->runtime;
+  if (atomic_load(&rt->injected) || atomic_load(&rt->global_size))
+    return true;
+  uint32_t active = atomic_load(&rt->active);
+  for (uint32_t i = 0; i < active; i++) {
+    if (&rt->threads[i] != t && worth_stealing(&rt->threads[i])) {
+      t->steal_index = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+/* ---- Looking around and idling ------------------------------------------------ */
+
+/* Chooses the next tick so that the scheduler looks around every LOOK_INTERVAL. */
+static void set_tick(struct cfiber_thread *t, int64_t elapsed) {
+  int64_t used = t->tick_span - t->tick;
+  int64_t span = elapsed > 0 ? used * LOOK_INTERVAL / elapsed : TICK_SPAN;
+  t->tick_span = span < 1 ? 1 : span > TICK_SPAN ? TICK_SPAN : (int32_t)span;
+  /* cfiber_next counts down before it looks. */
+  t->tick = ++t->tick_span;
+}
+
+/* What must happen now and then while there are fibers to run. */
+static void look_around(struct cfiber_thread *t) {
+  int64_t now = cfiber_now();
+  set_tick(t, now - t->now);
+  t->now = now;
+  if (now - t->last_poll >= POLL_INTERVAL) {
+    t->last_poll = now;
+    cfiber_poller_wait(t, 0);
+  }
+  cfiber_timers_fire(t, now);
+  take_handed_over(t);
+  take_global(t);
+}
+
+/* How long the thread may wait: until its first timer. Negative: for ever. */
+static int64_t patience(struct cfiber_thread *t) {
+  int64_t earliest = atomic_load_explicit(&t->timers.earliest, memory_order_relaxed);
+  if (earliest == INT64_MAX)
+    return -1;
+  int64_t left = earliest - cfiber_now();
+  return left > 0 ? left : 0;
+}
+
+static void stop_searching(struct cfiber_thread *t) {
+  t->searching = false;
+  atomic_fetch_sub_explicit(&t->runtime->searching, 1, memory_order_seq_cst);
+}
+
+/* Sleeps until there is something to do. */
+static void idle(struct cfiber_thread *t) {
+  struct cfiber_runtime *rt = t->runtime;
+  uintptr_t expected = READY_BUSY;
+  if (!atomic_compare_exchange_strong_explicit(&t->ready_queue, &expected, READY_IDLE,
+                                               memory_order_seq_cst, memory_order_relaxed))
+    return; /* something has been handed over */
+  atomic_fetch_add_explicit(&rt->idle, 1, memory_order_seq_cst);
+  if (t->searching)
+    stop_searching(t);
+
+  /* Announced; now look again. */
+  if (!work_elsewhere(t) && !atomic_load(&rt->stop)) {
+    if (atomic_load(&rt->draining))
+      cfiber_notify(rt);
+    cfiber_count(&t->waits);
+    cfiber_poller_wait(t, patience(t));
+    if (atomic_load_explicit(&rt->watchdog_asleep, memory_order_relaxed) &&
+        atomic_exchange(&rt->watchdog_asleep, 0))
+      cfiber_notify(rt);
+  }
+
+  uintptr_t handed = atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst);
+  atomic_fetch_sub_explicit(&rt->idle, 1, memory_order_seq_cst);
+  if (handed == READY_BUSY)
+    t->searching = true; /* woken to search, and counted by the waker */
+  else if (handed != READY_IDLE)
+    accept_list(t, handed);
+  t->now = t->last_poll = cfiber_now();
+  t->tick = t->tick_span;
+  cfiber_timers_fire(t, t->now);
+}
+
+struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
+  for (;;) {
+    if (t->tick <= 0)
+      look_around(t);
+    struct cfiber *f = own(t);
+    if (!f && (take_global(t) || steal(t)))
+      f = own(t);
+    if (f) {
+      if (t->searching) {
+        stop_searching(t);
+        if (ring_size(t) || work_elsewhere(t))
+          wake_searcher(t->runtime, t);
+      }
+      return f;
+    }
+    if (atomic_load_explicit(&t->runtime->stop, memory_order_acquire)) {
+      if (t->searching)
+        stop_searching(t);
+      return NULL;
+    }
+    idle(t);
+  }
+}

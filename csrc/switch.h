@@ -1,0 +1,49 @@
+/*
+ * switch.h - the context switch: one contract, fulfilled once per architecture.
+ *
+ * A context that is not running is its stack pointer; its registers lie on its
+ * stack. Building with -DCFIBER_UCONTEXT selects swapcontext everywhere.
+ */
+#ifndef CFIBER_SWITCH_H
+#define CFIBER_SWITCH_H
+
+#if defined(CFIBER_UCONTEXT)
+#define CFIBER_SWITCH_UCONTEXT 1
+#elif defined(__x86_64__) && !defined(_WIN32)
+#define CFIBER_SWITCH_AMD64 1
+#elif defined(__aarch64__) && !defined(_WIN32)
+#define CFIBER_SWITCH_ARM64 1
+#else
+#define CFIBER_SWITCH_UCONTEXT 1
+#endif
+
+#ifndef __ASSEMBLER__
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cfiber_thread;
+
+/*
+ * Saves the caller's context, stores its stack pointer in *from, and resumes
+ * the context `to`. Returns when somebody resumes the caller's context, with
+ * the `thread` that they passed: the thread on which the caller now runs.
+ */
+struct cfiber_thread *cfiber_switch(void **from, void *to, struct cfiber_thread *thread);
+
+/*
+ * Makes a context on an unused stack [lo, hi), which when first resumed calls
+ * entry(thread) with an aligned stack. entry must not return.
+ * Returns its stack pointer.
+ */
+void *cfiber_switch_init(char *lo, char *hi, void (*entry)(struct cfiber_thread *));
+
+/* Calls fn(arg) on another stack, below `sp`, and returns what it returns. */
+intptr_t cfiber_call_on(void *sp, intptr_t (*fn)(void *), void *arg);
+
+/* The calling thread's FP control word: MXCSR | x87 << 16 (amd64), FPCR (arm64). */
+uint32_t cfiber_fp_get(void);
+void cfiber_fp_set(uint32_t control);
+
+#endif
+#endif /* CFIBER_SWITCH_H */

@@ -1,0 +1,138 @@
+/*
+ * thread.c - what a thread of the runtime is: its identity, and its life.
+ */
+#include "core.h"
+#include "poller.h"
+#include "sanitizer.h"
+#include "switch.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+/*
+ * The one thread-local variable. Initial-exec: one load, also from a shared
+ * library (eight bytes of the static TLS reserve).
+ */
+static _Thread_local struct cfiber_thread *self __attribute__((tls_model("initial-exec")));
+
+OPAQUE struct cfiber_thread *cfiber_thread_self(void) {
+  struct cfiber_thread *t = self;
+  __asm__ volatile("" : "+r"(t)::"memory");
+  return t;
+}
+
+OPAQUE struct cfiber_thread *cfiber_thread_on_fiber(void) {
+  struct cfiber_thread *t = self;
+  if (t && (t->native || !t->current))
+    t = NULL;
+  __asm__ volatile("" : "+r"(t)::"memory");
+  return t;
+}
+
+OPAQUE int cfiber_fail(int e) {
+  errno = e;
+  __asm__ volatile("" ::: "memory");
+  return -1;
+}
+
+OPAQUE int cfiber_errno(void) {
+  int e = errno;
+  __asm__ volatile("" : "+r"(e)::"memory");
+  return e;
+}
+
+void cfiber_lock_slow(_Atomic(uint32_t) *lock) {
+  unsigned spins = 0;
+  do {
+    while (atomic_load_explicit(lock, memory_order_relaxed)) {
+      /* The holder may be descheduled; let it run. */
+      if (++spins < 64)
+        cfiber_relax();
+      else
+        sched_yield();
+    }
+  } while (atomic_exchange_explicit(lock, 1, memory_order_acquire));
+}
+
+/*
+ * A forked child has this thread alone, and pollers that it shares with its
+ * parent. It must not use them: there, a fiber is a plain thread of control,
+ * its calls block, and cfiber_spawn fails with EPERM.
+ */
+static void in_forked_child(void) {
+  self = NULL;
+}
+
+static void register_fork_handler(void) {
+  pthread_atfork(NULL, NULL, in_forked_child);
+}
+
+void cfiber_thread_init(struct cfiber_runtime *rt, uint32_t index) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, register_fork_handler);
+
+  struct cfiber_thread *t = &rt->threads[index];
+  t->index = index;
+  t->runtime = rt;
+  t->poller.fd = t->poller.wake_fd = -1;
+  t->tick = t->tick_span = 1;
+  t->steal_index = index + 1;
+  atomic_store(&t->ready_queue, READY_BUSY);
+  atomic_store(&t->timers.earliest, INT64_MAX);
+}
+
+static void find_native_stack(struct cfiber_thread *t) {
+#if defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__)
+  pthread_attr_t attr;
+#if defined(__linux__)
+  if (pthread_getattr_np(pthread_self(), &attr))
+    return;
+#else
+  if (pthread_attr_init(&attr) || pthread_attr_get_np(pthread_self(), &attr))
+    return;
+#endif
+  pthread_attr_getstack(&attr, &t->native_lo, &t->native_size);
+  pthread_attr_destroy(&attr);
+#elif defined(__APPLE__)
+  t->native_size = pthread_get_stacksize_np(pthread_self());
+  t->native_lo = (char *)pthread_get_stackaddr_np(pthread_self()) - t->native_size;
+#else
+  (void)t;
+#endif
+}
+
+int cfiber_thread_run(struct cfiber_thread *t) {
+  if (self)
+    return EDEADLK; /* a runtime inside a fiber of another */
+  self = t;
+  t->errno_address = &errno;
+  t->os_thread = (uint64_t)(uintptr_t)pthread_self();
+  t->fp_control = cfiber_fp_get();
+  t->now = t->last_poll = cfiber_now();
+  find_native_stack(t);
+  sanitizer_thread_start(t);
+
+  struct cfiber *f;
+  while ((f = cfiber_find_ready_fiber(t)) != NULL)
+    cfiber_switch_away(t, NULL, f, POST_NONE);
+
+  cfiber_stacks_flush(t);
+  self = NULL;
+  return 0;
+}
+
+int64_t cfiber_thread_cpu_time(struct cfiber_thread *t) {
+#if defined(__APPLE__)
+  (void)t;
+  return -1;
+#else
+  clockid_t clock;
+  struct timespec ts;
+  if (pthread_getcpuclockid((pthread_t)(uintptr_t)t->os_thread, &clock) ||
+      clock_gettime(clock, &ts))
+    return -1;
+  return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+#endif
+}

@@ -1,0 +1,293 @@
+package cfiber
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// An Attr sets what is particular to one fiber.
+type Attr struct {
+	// Name appears in messages. At most 31 bytes are kept.
+	Name string
+	// StackSize is the usable stack in bytes, 16 KiB to 1 GiB, rounded up to a
+	// power of two; 0 is Options.StackSize.
+	StackSize int
+	// Migratable lets the fiber resume on another thread after each wait. Its C
+	// code, and what it calls, must not keep thread-local state over one.
+	Migratable bool
+	// KeepFP gives the fiber floating-point control words (rounding mode,
+	// exception masks) of its own.
+	KeepFP bool
+}
+
+// A Fiber is a C function running, or done, on a fiber. Its methods may be
+// called from any goroutine, also after the runtime has been closed.
+type Fiber struct {
+	rt   *Runtime
+	id   uint64
+	name string
+	done chan struct{} // closed at the end; or, of Call, sent to
+
+	pinner runtime.Pinner
+	reused bool // belongs to Call, which takes it back
+
+	mu       sync.Mutex
+	c        *cFiber // nil once it has ended
+	canceled bool    // by somebody, while it ran
+	result   int
+	err      error
+}
+
+// Spawn starts the C function fn on a fiber and returns at once. fn is a C
+// pointer to a function of type intptr_t (void *); arg is passed to it. arg may
+// be nil, C memory, or Go memory, which is pinned until the fiber has ended and
+// must follow cgo's rules for what it may contain. At most one Attr is given.
+//
+// The errors are ErrInvalid, ErrClosed, ErrTooManyFibers and ErrNoMemory. A
+// fiber that can be made but finds no memory for its stack when it first runs
+// ends with ErrNoMemory.
+func (rt *Runtime) Spawn(fn, arg unsafe.Pointer, attr ...Attr) (*Fiber, error) {
+	f := &Fiber{done: make(chan struct{})}
+	if err := rt.start("spawn", f, fn, arg, attr); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// The handles of calls are used again and again: their channels are never closed.
+var callPool = sync.Pool{New: func() any {
+	return &Fiber{done: make(chan struct{}, 1), reused: true}
+}}
+
+// Call runs the C function fn on a fiber and returns what it returned, once it
+// has ended. It blocks the goroutine, not a thread. See Spawn for fn, arg, attr
+// and errors, and Wait for what ctx does.
+func (rt *Runtime) Call(ctx context.Context, fn, arg unsafe.Pointer, attr ...Attr) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, &Error{Op: "call", Err: both{ErrCanceled, err}}
+	}
+	f := callPool.Get().(*Fiber)
+	if err := rt.start("call", f, fn, arg, attr); err != nil {
+		callPool.Put(f)
+		return 0, err
+	}
+	result, err := f.await(ctx, "call")
+	f.rt, f.result, f.err, f.canceled = nil, 0, nil, false
+	callPool.Put(f)
+	return result, err
+}
+
+// Wait waits until the fiber has ended and returns what its function returned.
+//
+// When ctx is done first, the fiber is cancelled: its waiting calls, the current
+// one included, fail with ECANCELED in C. Wait goes on waiting until the
+// function has returned, and then returns its result together with an error
+// that is both ErrCanceled and ctx's (errors.Is). The same error comes, less
+// ctx's part, if Cancel or Close cancelled the fiber while it ran. A fiber that
+// has ended before is not cancelled: its result comes without error.
+//
+// Wait may be called any number of times. Called from the fiber itself, by a Go
+// function that the fiber's C code has called, it fails with ErrDeadlock.
+func (f *Fiber) Wait(ctx context.Context) (int, error) {
+	select {
+	case <-f.done:
+		return f.outcome("wait", nil)
+	default:
+	}
+	if c := bridgeCurrent(); c != nil && c.id == f.id {
+		return 0, &Error{Op: "wait", ID: f.id, Name: f.name, Err: ErrDeadlock,
+			Hint: "wait in another goroutine"}
+	}
+	return f.await(ctx, "wait")
+}
+
+func (f *Fiber) await(ctx context.Context, op string) (int, error) {
+	done := ctx.Done()
+	if done == nil {
+		<-f.done
+		return f.outcome(op, nil)
+	}
+	select {
+	case <-f.done:
+		return f.outcome(op, nil)
+	case <-done:
+	}
+	var cause error
+	if f.cancel() {
+		cause = context.Cause(ctx)
+		if !errors.Is(cause, ctx.Err()) {
+			cause = both{ctx.Err(), cause}
+		}
+	}
+	<-f.done
+	return f.outcome(op, cause)
+}
+
+// outcome is the result of an ended fiber.
+func (f *Fiber) outcome(op string, cause error) (int, error) {
+	raceEnd()
+	err := f.err
+	switch {
+	case err != nil:
+	case cause != nil:
+		err = both{ErrCanceled, cause}
+	case f.canceled:
+		err = ErrCanceled
+	default:
+		return f.result, nil
+	}
+	return f.result, &Error{Op: op, ID: f.id, Name: f.name, Err: err}
+}
+
+// Cancel asks the fiber to end: its current waiting call in C, and each later
+// one, fails with ECANCELED. It does not wait. Cancelling twice, or a fiber that
+// has ended, does nothing.
+func (f *Fiber) Cancel() { f.cancel() }
+
+// cancel reports whether the fiber was still there to be cancelled.
+func (f *Fiber) cancel() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.c == nil {
+		return false
+	}
+	f.canceled = true
+	f.rt.cancelFiber(f.c)
+	return true
+}
+
+// Done returns a channel that is closed when the fiber has ended.
+func (f *Fiber) Done() <-chan struct{} { return f.done }
+
+// ID returns a number that no other fiber of the process has had.
+func (f *Fiber) ID() uint64 { return f.id }
+
+// Name returns the name given to Spawn.
+func (f *Fiber) Name() string { return f.name }
+
+// ---- Starting ------------------------------------------------------------------
+
+func checkAttr(attr []Attr) (a Attr, err error) {
+	if len(attr) > 1 {
+		return a, errors.New("more than one Attr")
+	}
+	if len(attr) == 1 {
+		a = attr[0]
+	}
+	if a.StackSize != 0 && (a.StackSize < stackMin || a.StackSize > stackMax) {
+		return a, errors.New("Attr.StackSize " + strconv.Itoa(a.StackSize) + " is not within 16 KiB to 1 GiB")
+	}
+	return a, nil
+}
+
+func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Attr) error {
+	a, err := checkAttr(attr)
+	if fn == nil {
+		err = errors.New("the function is nil")
+	}
+	if err != nil {
+		return &Error{Op: op, Name: a.Name, Err: both{ErrInvalid, err}}
+	}
+	// Counted before the state is looked at: whoever closes the runtime changes
+	// the state before it looks at the count.
+	rt.spawned.Add(1)
+	if rt.state.Load() != stateOpen {
+		rt.uncount()
+		return &Error{Op: op, Name: a.Name, Err: ErrClosed}
+	}
+	c, err := rt.takeRecord()
+	if err != nil {
+		rt.uncount()
+		err := wrapErrno(op, err)
+		if e, ok := err.(*Error); ok {
+			e.Name = a.Name
+		}
+		return err
+	}
+	f.rt, f.name = rt, a.Name
+	f.id = rt.fillRecord(c, fn, arg, &a)
+	if arg != nil {
+		f.pinner.Pin(arg)
+	}
+	f.c = c
+	rt.handle(c.index).Store(f)
+	raceSpawn()
+	// Whoever closes the runtime sets this, then cancels those that have a handle.
+	if rt.c.closing.Load() != 0 {
+		f.cancel()
+	}
+	rt.schedule(c, c)
+	return nil
+}
+
+// uncount takes back the count of a fiber that was not started.
+func (rt *Runtime) uncount() {
+	rt.spawned.Add(^uint64(0))
+	rt.checkDrained()
+}
+
+// fillRecord makes a record ready to be scheduled; see init_record in
+// csrc/fiber.c. It returns the fiber's id.
+func (rt *Runtime) fillRecord(c *cFiber, fn, arg unsafe.Pointer, a *Attr) uint64 {
+	flags := uint32(flagGo)
+	if a.Migratable || rt.opts.Migrate {
+		flags |= flagMigratable
+	}
+	if a.KeepFP {
+		flags |= flagKeepFP
+	}
+	c.flags = flags
+	c.error = 0
+	c.thread = nil
+	c.stack = nil
+	c.fn = fn
+	c.arg = uintptr(arg)
+	c.id = rt.ids.next()
+	c.stackSize = uintptr(a.StackSize)
+	c.deadline = 0
+	c.shield = 0
+	c.timerPos = ^uint32(0)
+	c.joiner = 0
+	n := copy(c.name[:nameMax-1], a.Name)
+	c.name[n] = 0
+	c.wait.Store(c.wait.Load()>>waitEpochShift<<waitEpochShift | waitLive)
+	return c.id
+}
+
+// complete ends the handle of an ended fiber and frees its record.
+func (rt *Runtime) complete(c *cFiber) {
+	f := rt.handle(c.index).Swap(nil)
+	f.mu.Lock()
+	f.c = nil
+	f.result = c.result
+	if c.error != 0 {
+		f.result = 0
+		f.err = both{ErrNoMemory, syscall.Errno(c.error)}
+	}
+	f.mu.Unlock()
+	f.pinner.Unpin()
+	rt.giveRecord(c)
+	if f.reused {
+		f.done <- struct{}{}
+	} else {
+		close(f.done)
+	}
+	rt.completed.Add(1)
+}
+
+// fiberName is the name in a record.
+func fiberName(c *cFiber) string {
+	n := 0
+	for n < nameMax && c.name[n] != 0 {
+		n++
+	}
+	return string(c.name[:n])
+}
+
+// entryName describes the entry function of a fiber.
+func entryName(pc uintptr) string { return "0x" + strconv.FormatUint(uint64(pc), 16) }

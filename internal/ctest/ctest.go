@@ -1,0 +1,48 @@
+//go:build cgo
+
+// Package ctest has the C functions that the tests run on fibers, since test
+// files cannot use cgo.
+package ctest
+
+/*
+#cgo CFLAGS: -std=gnu11 -I${SRCDIR}/../../csrc/include
+#include "ctest.h"
+*/
+import "C"
+
+import "unsafe"
+
+// Functions to spawn. See ctest.c for what each does with its argument.
+var (
+	Return      = unsafe.Pointer(C.ct_return)
+	SleepNS     = unsafe.Pointer(C.ct_sleep_ns)
+	SleepArray  = unsafe.Pointer(C.ct_sleep_array)
+	SleepThrice = unsafe.Pointer(C.ct_sleep_thrice)
+	Errno       = unsafe.Pointer(C.ct_errno)
+	CallGo      = unsafe.Pointer(C.ct_call_go)
+	CallGoDeep  = unsafe.Pointer(C.ct_call_go_deep)
+	ReadFD      = unsafe.Pointer(C.ct_read_fd)
+	Recurse     = unsafe.Pointer(C.ct_recurse)
+	Spin        = unsafe.Pointer(C.ct_spin)
+	BlockRead   = unsafe.Pointer(C.ct_block_read)
+	Fib         = unsafe.Pointer(C.ct_fib)
+	ParkForever = unsafe.Pointer(C.ct_park_forever)
+	Count       = unsafe.Pointer(C.ct_count)
+	YieldLoop   = unsafe.Pointer(C.ct_yield_loop)
+)
+
+// A GoFunc is called by CallGo, with its argument.
+type GoFunc func(arg uintptr) uintptr
+
+// Callback is what C calls; set it before.
+var Callback GoFunc
+
+//export ctestCallback
+func ctestCallback(arg C.uintptr_t) C.uintptr_t {
+	return C.uintptr_t(Callback(uintptr(arg)))
+}
+
+// CallNoFiber calls a C function on a plain thread, without a fiber.
+func CallNoFiber(fn, arg unsafe.Pointer) int {
+	return int(C.ct_call((*[0]byte)(fn), arg))
+}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package cfiber
+
+func raceSpawn() {}
+func raceEnd()   {}

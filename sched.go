@@ -1,0 +1,323 @@
+package cfiber
+
+import (
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Scheduling, the half that Go does: schedule() for work that starts or is woken
+// in Go, growing and stopping the set of threads, and the watchdog. The half
+// that switches, in C, is csrc/sched.c. Neither half needs the other to act: they
+// meet in the atomics of layout.go.
+
+// schedule hands the chain of ready fibers first ... last, newest first, all of
+// which may run anywhere, to somebody. After schedule() of Zig's std.Io.Kqueue:
+//
+//  1. Idle search: hand it to one of maxIdleSearch threads, if it is idle.
+//  2. Spawn: start one more thread with it, if there may be one more.
+//  3. Self. Go has no queue of its own: put it where all threads look, and see
+//     to it that one looks.
+func (rt *Runtime) schedule(first, last *cFiber) {
+	if rt.c.idle.Load() > 0 && rt.idleSearch(first, last, maxIdleSearch) {
+		return
+	}
+	if rt.c.reserved.Load() < rt.c.limit.Load() && rt.grow(first) {
+		return
+	}
+	rt.inject(first, last)
+	rt.wakeSearcher()
+}
+
+// thread returns the thread in slot i. Threads are in one array.
+func (rt *Runtime) thread(i uint32) *cThread {
+	return pointerTo[cThread](rt.threads + uintptr(i)*rt.threadSize)
+}
+
+// ---- Growing and stopping ----------------------------------------------------
+
+// grow starts one more thread with the chain (nil: none) as its ready queue.
+// If its poller cannot be made, the reservation is given back and it returns
+// false: the others go on.
+func (rt *Runtime) grow(first *cFiber) bool {
+	rt.growMu.Lock()
+	defer rt.growMu.Unlock()
+	i := rt.c.reserved.Load()
+	if i >= rt.c.limit.Load() || rt.c.stop.Load() != 0 {
+		return false
+	}
+	rt.c.reserved.Store(i + 1)
+	t := rt.thread(i)
+	bridgeThreadInit(rt.c, i)
+	p, err := rt.openPoller()
+	if err != nil {
+		rt.c.reserved.Store(i)
+		rt.log.Warn("cfiber: cannot start one more thread; going on with those there are",
+			slog.Any("error", err), slog.Int("threads", int(i)))
+		return false
+	}
+	t.poller = p
+	if first != nil {
+		t.readyQueue.Store(addressOf(first))
+	}
+	rt.workers.Add(1)
+	go rt.worker(t)
+	// From here on the thread is counted: all its shared fields are set.
+	rt.c.active.Store(i + 1)
+	return true
+}
+
+// worker is the life of one thread.
+func (rt *Runtime) worker(t *cThread) {
+	runtime.LockOSThread()
+	returned := false
+	defer func() {
+		// A panic in a Go function that a fiber called has ended the program by
+		// now. What gets here without returning is runtime.Goexit, and it has
+		// unwound this stack but not those of the fibers.
+		if !returned {
+			f := pointerTo[cFiber](t.running.Load())
+			rt.log.Error("cfiber: runtime.Goexit in a Go function called from a fiber", fiberAttrs(f)...)
+			os.Exit(2)
+		}
+	}()
+	err := bridgeThreadRun(t)
+	returned = true
+	if err != nil {
+		rt.log.Error("cfiber: a thread could not run", slog.Any("error", err))
+	}
+	runtime.UnlockOSThread()
+	rt.workers.Done()
+}
+
+// stopThreads ends all threads. No fiber is alive any more.
+func (rt *Runtime) stopThreads() {
+	// A thread that is just being started is waited for: then reserved == active.
+	rt.growMu.Lock()
+	rt.c.stop.Store(1)
+	n := rt.c.active.Load()
+	rt.growMu.Unlock()
+	for i := range n {
+		rt.wakeThread(rt.thread(i))
+	}
+	// Nobody's poller is closed while somebody may trigger or wait in it.
+	rt.workers.Wait()
+	for i := range n {
+		pollerClose(rt.thread(i).poller)
+	}
+}
+
+// wakeAll makes every thread go once around its loop.
+func (rt *Runtime) wakeAll() {
+	for i := range rt.c.active.Load() {
+		rt.wakeThread(rt.thread(i))
+	}
+}
+
+// ---- The watchdog ----------------------------------------------------------------
+
+const (
+	watchdogPeriod = 10 * time.Millisecond
+	// After so many rounds in which all threads were idle, it sleeps until one wakes.
+	watchdogIdleRounds = 10
+)
+
+// A watched is what the watchdog remembers of a thread.
+type watched struct {
+	switches uint64
+	running  uintptr
+	rounds   int   // in which it has been inside the same run of the same fiber
+	cpu      int64 // its CPU time at the last round
+	blocked  bool  // counted in Runtime.blocked
+}
+
+// watchdog looks after threads that do not come back from a fiber: it is stuck
+// in a blocking system call, in Go, or it computes. What is queued behind it
+// and may move goes elsewhere; a thread that blocks, rather than computes, is
+// replaced while it does. When all threads are idle the watchdog has no timer.
+func (rt *Runtime) watchdog() {
+	defer rt.helpers.Done()
+	ticker := time.NewTicker(watchdogPeriod)
+	defer ticker.Stop()
+	var seen []watched
+	idleRounds := 0
+	for {
+		select {
+		case <-rt.stopping:
+			return
+		case <-ticker.C:
+		}
+		rt.rounds.Add(1)
+		n := int(rt.c.active.Load())
+		for len(seen) < n {
+			seen = append(seen, watched{})
+		}
+		busy := false
+		for i := range n {
+			if rt.watch(rt.thread(uint32(i)), &seen[i]) {
+				busy = true
+			}
+		}
+		if idleRounds++; busy {
+			idleRounds = 0
+		}
+		if idleRounds < watchdogIdleRounds {
+			continue
+		}
+		idleRounds = 0
+		ticker.Stop()
+		if !rt.watchdogSleep() {
+			return
+		}
+		ticker.Reset(watchdogPeriod)
+	}
+}
+
+// watchdogSleep waits until a thread wakes from idling. False: the runtime stops.
+func (rt *Runtime) watchdogSleep() bool {
+	select { // what an earlier wake has left
+	case <-rt.watchdogWake:
+	default:
+	}
+	rt.c.watchdogAsleep.Store(1)
+	// A thread that woke before the store has not told; it is not idle now.
+	if rt.c.idle.Load() < rt.c.active.Load() {
+		rt.c.watchdogAsleep.Store(0)
+		return true
+	}
+	select {
+	case <-rt.watchdogWake:
+		return true
+	case <-rt.stopping:
+		return false
+	}
+}
+
+// watch looks at one thread; it reports whether the thread is busy.
+func (rt *Runtime) watch(t *cThread, w *watched) bool {
+	running, switches := t.running.Load(), t.switches.Load()
+	if running == 0 || running != w.running || switches != w.switches {
+		*w = watched{switches: switches, running: running, blocked: w.blocked, cpu: -1}
+		rt.setBlocked(w, false)
+		return t.readyQueue.Load() != readyIdle
+	}
+	// Inside the same fiber for a whole round, at least 10 ms.
+	w.rounds++
+	cpu := bridgeCPUTime(t)
+	if w.rounds > 1 && w.cpu >= 0 && cpu >= 0 {
+		blocks := cpu-w.cpu < int64(watchdogPeriod)/4
+		if blocks && !w.blocked {
+			rt.log.Warn("cfiber: a fiber blocks its thread", fiberAttrs(pointerTo[cFiber](running))...)
+		}
+		rt.setBlocked(w, blocks)
+	}
+	w.cpu = cpu
+	rt.relieve(t)
+	return true
+}
+
+// setBlocked counts the thread among the blocked ones, or no longer; as many
+// threads may be started in addition.
+func (rt *Runtime) setBlocked(w *watched, blocked bool) {
+	if w.blocked == blocked {
+		return
+	}
+	w.blocked = blocked
+	if blocked {
+		rt.blocked++
+	} else {
+		rt.blocked--
+	}
+	rt.c.limit.Store(min(uint32(rt.opts.Threads+rt.blocked), rt.c.allocated))
+}
+
+// relieve takes from a stuck thread what others can do: its events and timers,
+// the fibers handed to it, and the ring that everybody may steal from.
+func (rt *Runtime) relieve(t *cThread) {
+	bridgeServe(t)
+	if first, last := rt.takeMovable(t); first != nil {
+		rt.schedule(first, last)
+	}
+	if !rt.stealable() {
+		return
+	}
+	if rt.c.idle.Load() > 0 {
+		rt.wakeSearcher()
+	} else {
+		rt.grow(nil)
+	}
+}
+
+// stealable reports whether there are fibers that any thread may take.
+func (rt *Runtime) stealable() bool {
+	if rt.c.injected.Load() != 0 || rt.c.globalSize.Load() != 0 {
+		return true
+	}
+	for i := range rt.c.active.Load() {
+		if t := rt.thread(i); int32(t.ringTail.Load()-t.ringHead.Load()) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// ---- From the core to Go -------------------------------------------------------------
+
+// control does what the core asks for: it delivers completions, starts threads,
+// and wakes the watchdog. It waits in Go's netpoller, so it needs no thread.
+func (rt *Runtime) control() {
+	defer rt.helpers.Done()
+	var buf [64]byte
+	for {
+		if _, err := rt.notifyR.Read(buf[:]); err != nil {
+			return // closed
+		}
+		for again := true; again; {
+			rt.deliver()
+			if rt.c.wantThread.Load() != 0 {
+				rt.grow(nil)
+				rt.c.wantThread.Store(0)
+			}
+			// Under load the next completions are there by now; taking them here
+			// saves the core a system call.
+			runtime.Gosched()
+			if rt.deliver() {
+				continue
+			}
+			rt.c.notified.Store(0)
+			again = rt.c.completions.Load() != 0 || rt.c.wantThread.Load() != 0
+		}
+		if rt.c.watchdogAsleep.Load() == 0 {
+			select {
+			case rt.watchdogWake <- struct{}{}:
+			default:
+			}
+		}
+		rt.checkDrained()
+	}
+}
+
+// deliver takes the ended fibers and completes their handles.
+func (rt *Runtime) deliver() bool {
+	head := rt.c.completions.Swap(0)
+	if head == 0 {
+		return false
+	}
+	raceEnd()
+	for p := head; p != 0; {
+		c := pointerTo[cFiber](p)
+		p = c.next
+		rt.complete(c)
+	}
+	return true
+}
+
+// fiberAttrs names a fiber for a log line.
+func fiberAttrs(f *cFiber) []any {
+	if f == nil {
+		return nil
+	}
+	return []any{slog.Uint64("fiber", f.id), slog.String("name", fiberName(f)),
+		slog.String("entry", entryName(uintptr(f.fn)))}
+}
