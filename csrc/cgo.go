@@ -17,6 +17,8 @@ package csrc
 //     take the -Wno flag, known or not.
 //   - --wrap=crosscall2: every exported Go function is entered through
 //     crosscall2. Wrapped, it first leaves the fiber's stack. ELF linkers only.
+//   - -lm: the switch by ucontext, where there is none in assembly, sets the rounding mode
+//     by its C functions.
 //
 // Warnings are not asked for here: a newer compiler's would be shown to every
 // user. build.sh lint asks for them, and makes them errors.
@@ -24,4 +26,5 @@ package csrc
 // #cgo CFLAGS: -std=gnu11 -O2 -DCFIBER_CGO -I${SRCDIR}/include -fno-omit-frame-pointer
 // #cgo linux CFLAGS: -fstack-clash-protection -Wno-unused-command-line-argument
 // #cgo linux freebsd netbsd openbsd dragonfly LDFLAGS: -Wl,--wrap=crosscall2 -lpthread
+// #cgo !amd64,!arm64,!darwin LDFLAGS: -lm
 import "C"

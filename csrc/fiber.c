@@ -221,7 +221,11 @@ static struct cfiber *straight_to_joiner(struct cfiber_thread *t, struct cfiber 
   return cfiber_claim(joiner, f->join_epoch, WAKE_EVENT) ? joiner : NULL;
 }
 
-/* What a fresh context calls; it runs on the fiber's own stack. */
+/*
+ * What a fresh context calls; it runs on the fiber's own stack. Its last call
+ * does not return, and is not followed by anything, so that the compiler makes
+ * it a jump: then the return predictor is in step for whoever is resumed.
+ */
 static void first_entry(struct cfiber_thread *t) {
   struct cfiber *f = t->current;
   sanitizer_after(t, f);
@@ -235,7 +239,6 @@ static void first_entry(struct cfiber_thread *t) {
   t = cfiber_thread_self(); /* it may have migrated */
   struct cfiber *next = straight_to_joiner(t, f);
   cfiber_switch_away(t, f, next ? next : cfiber_next(t), POST_FINISH);
-  abort(); /* nobody resumes an ended fiber */
 }
 
 int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {

@@ -50,7 +50,7 @@ struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber 
       next->thread = t;
   }
   sanitizer_before(t, f, next, post == POST_FINISH);
-  t = cfiber_switch(f ? &f->sp : &t->native_sp, next ? next->sp : t->native_sp, t);
+  t = cfiber_switch_paired(f ? &f->sp : &t->native_sp, next ? next->sp : t->native_sp, t);
   sanitizer_after(t, f);
   if (t->post)
     cfiber_post(t);

@@ -32,6 +32,12 @@ struct cfiber_thread;
 struct cfiber_thread *cfiber_switch(void **from, void *to, struct cfiber_thread *thread);
 
 /*
+ * The same, faster where every context that takes part switches at one place
+ * in the code, and slower elsewhere: the switch of the scheduler.
+ */
+struct cfiber_thread *cfiber_switch_paired(void **from, void *to, struct cfiber_thread *thread);
+
+/*
  * Makes a context on an unused stack [lo, hi), which when first resumed calls
  * entry(thread) with an aligned stack. entry must not return.
  * Returns its stack pointer.

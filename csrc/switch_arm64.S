@@ -25,9 +25,10 @@
  * made by cfiber_switch_init, has the same shape: x30 is cfiber_entry, x19 the
  * function to call, x29 is zero.
  *
- * The return address is jumped to, not returned to: the return predictor holds
- * the addresses of the context that is left. Where branch targets are enforced
- * (BTI) a jump may not land behind a call, so there it has to be ret.
+ * There are two entry points, cfiber_switch, which jumps to the other context's
+ * return address, and cfiber_switch_paired, which returns to it; which is for
+ * whom is told in switch_amd64.S. Where branch targets are enforced (BTI) a
+ * jump may not land behind a call, so there both return.
  */
 #include "switch.h"
 
@@ -67,8 +68,8 @@ _\name:
 
   .text
 
-/* cfiber_switch(from: x0, to: x1, thread: x2) */
-BEGIN(cfiber_switch)
+/* from: x0, to: x1, thread: x2 */
+  .macro SWITCH_CONTEXT
   .cfi_startproc
   LANDING
   stp x29, x30, [sp, #-160]!
@@ -124,21 +125,35 @@ BEGIN(cfiber_switch)
   .cfi_same_value x26
   .cfi_same_value x27
   .cfi_same_value x28
+  .endm
+
+BEGIN(cfiber_switch)
+  SWITCH_CONTEXT
   RESUME
   .cfi_endproc
 END(cfiber_switch)
 
+BEGIN(cfiber_switch_paired)
+  SWITCH_CONTEXT
+  ret
+  .cfi_endproc
+END(cfiber_switch_paired)
+
 /*
  * The first instruction of a fresh context: x19 holds the function, x0 the
- * thread. The return address is declared undefined: unwinders end here.
+ * thread. The function is jumped to, with the return address set by hand, so
+ * that the return predictor stays in step; see switch_amd64.S. The return
+ * address here is declared undefined: backtraces end.
  */
 BEGIN(cfiber_entry)
   .cfi_startproc
   .cfi_undefined x30
   hint #36 /* bti j: it is jumped to */
   mov x29, #0
-  mov x30, #0
-  blr x19
+  adr x30, after_entry
+  mov x16, x19
+  br x16 /* x16 and x17 may jump to a call's landing pad */
+after_entry:
   brk #1
   .cfi_endproc
 END(cfiber_entry)

@@ -45,6 +45,10 @@ struct cfiber_thread *cfiber_switch(void **from, void *to, struct cfiber_thread 
   return self.thread;
 }
 
+struct cfiber_thread *cfiber_switch_paired(void **from, void *to, struct cfiber_thread *thread) {
+  return cfiber_switch(from, to, thread);
+}
+
 /* makecontext passes ints; two of them carry a pointer. */
 static void start(unsigned high, unsigned low) {
   struct fresh *f = (struct fresh *)(uintptr_t)((uint64_t)high << 32 | low);

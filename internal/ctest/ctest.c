@@ -135,6 +135,30 @@ intptr_t ct_yield_loop(void *arg) {
   return 0;
 }
 
+/* Two fibers that yield arg times in all. */
+intptr_t ct_yield_pair(void *arg) {
+  void *half = (void *)((intptr_t)arg / 2);
+  cfiber_t *f = cfiber_spawn(ct_yield_loop, half, NULL);
+  cfiber_t *g = cfiber_spawn(ct_yield_loop, half, NULL);
+  return cfiber_join(f, NULL) || cfiber_join(g, NULL);
+}
+
+/* Spawns and joins arg fibers, one after the other. */
+intptr_t ct_spawn_join(void *arg) {
+  for (intptr_t n = (intptr_t)arg; n > 0; n--) {
+    if (cfiber_join(cfiber_spawn(ct_return, NULL, NULL), NULL))
+      return -1;
+  }
+  return 0;
+}
+
+/* Calls Go arg times. */
+intptr_t ct_call_go_loop(void *arg) {
+  for (intptr_t n = (intptr_t)arg; n > 0; n--)
+    ctestCallback(0);
+  return 0;
+}
+
 intptr_t ct_call(intptr_t (*fn)(void *), void *arg) {
   return fn(arg);
 }

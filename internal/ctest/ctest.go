@@ -28,6 +28,9 @@ var (
 	Fib         = unsafe.Pointer(C.ct_fib)
 	ParkForever = unsafe.Pointer(C.ct_park_forever)
 	Count       = unsafe.Pointer(C.ct_count)
+	YieldPair   = unsafe.Pointer(C.ct_yield_pair)
+	SpawnJoin   = unsafe.Pointer(C.ct_spawn_join)
+	CallGoLoop  = unsafe.Pointer(C.ct_call_go_loop)
 	YieldLoop   = unsafe.Pointer(C.ct_yield_loop)
 )
 

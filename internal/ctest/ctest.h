@@ -18,6 +18,9 @@ intptr_t ct_fib(void *arg);
 intptr_t ct_park_forever(void *arg);
 intptr_t ct_count(void *arg);
 intptr_t ct_yield_loop(void *arg);
+intptr_t ct_yield_pair(void *arg);
+intptr_t ct_spawn_join(void *arg);
+intptr_t ct_call_go_loop(void *arg);
 intptr_t ct_call(intptr_t (*fn)(void *), void *arg);
 
 #endif
