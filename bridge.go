@@ -23,6 +23,8 @@ package cfiber
 #cgo nocallback cfiber_bridge_fiber_free
 #cgo nocallback cfiber_id_block
 #cgo nocallback cfiber_bridge_current
+#cgo noescape cfiber_bridge_symbol
+#cgo nocallback cfiber_bridge_symbol
 #cgo nocallback cfiber_bridge_fault
 #cgo nocallback cfiber_bridge_nothing
 #include "bridge.h"
@@ -30,6 +32,7 @@ package cfiber
 import "C"
 
 import (
+	"bytes"
 	"syscall"
 	"unsafe"
 
@@ -110,6 +113,15 @@ func bridgeIDBlock(n uint32) uint64 { return uint64(C.cfiber_id_block(C.uint32_t
 // bridgeCurrent returns the fiber that the calling goroutine has been called
 // from, or nil.
 func bridgeCurrent() *cFiber { return (*cFiber)(C.cfiber_bridge_current()) }
+
+// bridgeSymbol returns the name of the C function at an address, "" if unknown.
+func bridgeSymbol(address uintptr) string {
+	var name [128]byte
+	if C.cfiber_bridge_symbol(C.uintptr_t(address), (*C.char)(unsafe.Pointer(&name)), C.size_t(len(name))) == 0 {
+		return ""
+	}
+	return string(name[:bytes.IndexByte(name[:], 0)])
+}
 
 // bridgeFault arms fault injection; see csrc/fault.h.
 func bridgeFault(site int, e syscall.Errno, first, count uint32) {

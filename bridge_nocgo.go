@@ -27,5 +27,6 @@ func bridgeFiberAlloc(_ *cRuntime, _ []unsafe.Pointer) (int, error) { return 0, 
 func bridgeFiberFree(*cRuntime, []unsafe.Pointer)                   {}
 func bridgeIDBlock(uint32) uint64                                   { return 0 }
 func bridgeCurrent() *cFiber                                        { return nil }
+func bridgeSymbol(uintptr) string                                   { return "" }
 func bridgeFault(_ int, _ syscall.Errno, _, _ uint32)               {}
 func bridgeNothing()                                                {}

@@ -290,4 +290,10 @@ func fiberName(c *cFiber) string {
 }
 
 // entryName describes the entry function of a fiber.
-func entryName(pc uintptr) string { return "0x" + strconv.FormatUint(uint64(pc), 16) }
+func entryName(pc uintptr) string {
+	address := "0x" + strconv.FormatUint(uint64(pc), 16)
+	if name := bridgeSymbol(pc); name != "" {
+		return name + " at " + address
+	}
+	return address
+}

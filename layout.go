@@ -64,12 +64,14 @@ type cThread struct {
 	running  atomic.Uintptr // the current fiber; 0 in the scheduler
 	index    uint32
 	poller   cPoller
+	osThread uint32 // the kernel's number of the thread; 0 if unknown
 }
 
 // cPoller is struct poller.
 type cPoller struct {
-	fd     int32
-	wakeFD int32
+	fd         int32 // epoll or kqueue
+	wakeFD     int32 // an eventfd or the write end of a pipe; -1: EVFILT_USER
+	wakeReadFD int32 // the read end of the pipe; else -1
 }
 
 // cRuntime is the first part of struct cfiber_runtime.
@@ -154,18 +156,19 @@ func layoutTable() map[string]fieldLayout {
 		"cfiber.runtime":    field(fp, &f.runtime),
 		"cfiber.name":       field(fp, &f.name),
 
-		"cfiber_thread.ready_queue": field(tp, &t.readyQueue),
-		"cfiber_thread.ring_head":   field(tp, &t.ringHead),
-		"cfiber_thread.ring_tail":   field(tp, &t.ringTail),
-		"cfiber_thread.switches":    field(tp, &t.switches),
-		"cfiber_thread.spawned":     field(tp, &t.spawned),
-		"cfiber_thread.finished":    field(tp, &t.finished),
-		"cfiber_thread.steals":      field(tp, &t.steals),
-		"cfiber_thread.wakes":       field(tp, &t.wakes),
-		"cfiber_thread.waits":       field(tp, &t.waits),
-		"cfiber_thread.running":     field(tp, &t.running),
-		"cfiber_thread.index":       field(tp, &t.index),
-		"cfiber_thread.poller":      field(tp, &t.poller),
+		"cfiber_thread.ready_queue":  field(tp, &t.readyQueue),
+		"cfiber_thread.ring_head":    field(tp, &t.ringHead),
+		"cfiber_thread.ring_tail":    field(tp, &t.ringTail),
+		"cfiber_thread.switches":     field(tp, &t.switches),
+		"cfiber_thread.spawned":      field(tp, &t.spawned),
+		"cfiber_thread.finished":     field(tp, &t.finished),
+		"cfiber_thread.steals":       field(tp, &t.steals),
+		"cfiber_thread.wakes":        field(tp, &t.wakes),
+		"cfiber_thread.waits":        field(tp, &t.waits),
+		"cfiber_thread.running":      field(tp, &t.running),
+		"cfiber_thread.index":        field(tp, &t.index),
+		"cfiber_thread.poller":       field(tp, &t.poller),
+		"cfiber_thread.os_thread_id": field(tp, &t.osThread),
 
 		"cfiber_runtime.idle":              field(rp, &r.idle),
 		"cfiber_runtime.searching":         field(rp, &r.searching),

@@ -165,6 +165,7 @@ func TestPackagingHeaderByCommand(t *testing.T) {
 func TestPackagingVendor(t *testing.T) {
 	repo := copyRepository(t)
 	m := newModule(t, repo, userProgram)
+	m.run(t, "go", "mod", "tidy") // without which vendor may refuse
 	m.run(t, "go", "mod", "vendor")
 	if err := os.RemoveAll(repo); err != nil {
 		t.Fatal(err)

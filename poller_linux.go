@@ -29,7 +29,7 @@ func pollerOpen() (cPoller, error) {
 		unix.Close(efd)
 		return cPoller{}, os.NewSyscallError("epoll_ctl", err)
 	}
-	return cPoller{fd: int32(ep), wakeFD: int32(efd)}, nil
+	return cPoller{fd: int32(ep), wakeFD: int32(efd), wakeReadFD: -1}, nil
 }
 
 func pollerClose(p cPoller) {

@@ -66,6 +66,7 @@ type Runtime struct {
 	notifyW int
 
 	growMu       sync.Mutex
+	growFailed   time.Time      // when a thread could not be started; under growMu
 	workers      sync.WaitGroup // the threads
 	helpers      sync.WaitGroup // control and watchdog
 	watchdogWake chan struct{}
@@ -241,10 +242,10 @@ func (rt *Runtime) insideFiber() bool {
 func (rt *Runtime) drain() {
 	rt.reapOnce.Do(func() {
 		rt.state.Store(stateDraining)
-		go rt.reap()
 		// From now on each thread that falls idle tells; see checkDrained.
 		rt.c.draining.Store(1)
 		rt.wakeAll()
+		go rt.reap() // not before: it frees what has just been used
 		rt.checkDrained()
 	})
 }

@@ -37,6 +37,9 @@ func (rt *Runtime) thread(i uint32) *cThread {
 
 // ---- Growing and stopping ----------------------------------------------------
 
+// growRetry is how long after a failure no thread is started.
+const growRetry = time.Second
+
 // grow starts one more thread with the chain (nil: none) as its ready queue.
 // If its poller cannot be made, the reservation is given back and it returns
 // false: the others go on.
@@ -44,7 +47,7 @@ func (rt *Runtime) grow(first *cFiber) bool {
 	rt.growMu.Lock()
 	defer rt.growMu.Unlock()
 	i := rt.c.reserved.Load()
-	if i >= rt.c.limit.Load() || rt.c.stop.Load() != 0 {
+	if i >= rt.c.limit.Load() || rt.c.stop.Load() != 0 || time.Since(rt.growFailed) < growRetry {
 		return false
 	}
 	rt.c.reserved.Store(i + 1)
@@ -53,6 +56,7 @@ func (rt *Runtime) grow(first *cFiber) bool {
 	p, err := rt.openPoller()
 	if err != nil {
 		rt.c.reserved.Store(i)
+		rt.growFailed = time.Now()
 		rt.log.Warn("cfiber: cannot start one more thread; going on with those there are",
 			slog.Any("error", err), slog.Int("threads", int(i)))
 		return false
@@ -206,7 +210,7 @@ func (rt *Runtime) watch(t *cThread, w *watched) bool {
 	w.rounds++
 	cpu := bridgeCPUTime(t)
 	if w.rounds > 1 && w.cpu >= 0 && cpu >= 0 {
-		blocks := cpu-w.cpu < int64(watchdogPeriod)/4
+		blocks := cpu-w.cpu < int64(watchdogPeriod)/4 && !isRunnable(t.osThread)
 		if blocks && !w.blocked {
 			rt.log.Warn("cfiber: a fiber blocks its thread", fiberAttrs(pointerTo[cFiber](running))...)
 		}

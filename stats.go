@@ -5,7 +5,7 @@ import "sync/atomic"
 // Stats are counters of a runtime since it was opened, and what there is now.
 type Stats struct {
 	Threads     int    // OS threads that run fibers
-	IdleThreads int    // of those, waiting for events
+	IdleThreads int    // of those, waiting for events with nothing handed to them
 	Live        uint64 // fibers spawned and not ended
 	Spawned     uint64 // fibers, from Go and C
 	Finished    uint64 // fibers
@@ -30,12 +30,11 @@ func (rt *Runtime) Stats() Stats {
 
 func (rt *Runtime) stats() Stats {
 	s := Stats{
-		Threads:     int(rt.c.active.Load()),
-		IdleThreads: int(rt.c.idle.Load()),
-		Wakes:       rt.wakes.Load(),
-		Rounds:      rt.rounds.Load(),
-		StackSize:   int(rt.c.stackSize),
-		Guards:      [...]string{"none", "install", "mprotect"}[pointerTo[atomic.Uint32](rt.guardKind).Load()],
+		Threads:   int(rt.c.active.Load()),
+		Wakes:     rt.wakes.Load(),
+		Rounds:    rt.rounds.Load(),
+		StackSize: int(rt.c.stackSize),
+		Guards:    [...]string{"none", "install", "mprotect"}[pointerTo[atomic.Uint32](rt.guardKind).Load()],
 	}
 	for i := range uint32(s.Threads) {
 		s.Finished += rt.thread(i).finished.Load() // before spawned: Live is not too small
@@ -47,6 +46,9 @@ func (rt *Runtime) stats() Stats {
 		s.Steals += t.steals.Load()
 		s.Wakes += t.wakes.Load()
 		s.Waits += t.waits.Load()
+		if t.readyQueue.Load() == readyIdle {
+			s.IdleThreads++
+		}
 	}
 	s.Spawned += rt.spawned.Load()
 	s.Live = s.Spawned - s.Finished

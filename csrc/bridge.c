@@ -4,6 +4,7 @@
 #include "bridge.h"
 #include "fault.h"
 #include "poller.h"
+#include "symbol.h"
 
 uint32_t cfiber_version(void) {
   return CFIBER_VERSION_MAJOR << 16 | CFIBER_VERSION_MINOR << 8 | CFIBER_VERSION_PATCH;
@@ -63,6 +64,10 @@ void cfiber_bridge_fiber_free(void *runtime, uint32_t n, void **fibers) {
 
 void *cfiber_bridge_current(void) {
   return cfiber_self();
+}
+
+int cfiber_bridge_symbol(uintptr_t address, char *name, size_t size) {
+  return cfiber_symbol(address, name, size);
 }
 
 void cfiber_bridge_fault(int site, int error, uint32_t first, uint32_t count) {

@@ -48,6 +48,9 @@ uint64_t cfiber_id_block(uint32_t n);
 /* The fiber that the calling thread is inside of, or NULL. */
 void *cfiber_bridge_current(void);
 
+/* The name of the function at an address, if it is known; see symbol.h. 1 or 0. */
+int cfiber_bridge_symbol(uintptr_t address, char *name, size_t size);
+
 /* ---- Tests ------------------------------------------------------------------------ */
 
 /* See fault.h. */

@@ -162,8 +162,9 @@ struct fiber_list {
 
 /* What a thread's poller needs; see poller.h. */
 struct poller {
-  int32_t fd;      /* shared: epoll or kqueue */
-  int32_t wake_fd; /* shared: what wakes it: eventfd or a pipe's write end; -1: EVFILT_USER */
+  int32_t fd;           /* shared: epoll or kqueue */
+  int32_t wake_fd;      /* shared: what wakes it: eventfd or a pipe's write end; -1: EVFILT_USER */
+  int32_t wake_read_fd; /* shared: the pipe's read end; else -1 */
 };
 
 struct timer_entry {
@@ -202,7 +203,8 @@ struct cfiber_thread {
   _Atomic(uintptr_t) running;               /* shared: the current fiber, 0 in the scheduler */
   uint32_t index;                           /* shared */
   struct poller poller;                     /* shared */
-  uint64_t os_thread;                       /* shared: pthread_t, while it runs */
+  uint32_t os_thread_id;                    /* shared: the kernel's number, 0 if it has none */
+  uint64_t os_thread;                       /* pthread_t, while it runs */
 
   /* The owner's alone from here on. */
   struct cfiber *current CACHE_ALIGNED;

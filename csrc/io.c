@@ -324,8 +324,8 @@ int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
   }
   if (e != EINPROGRESS)
     return e ? cfiber_fail(e) : 0;
-  if ((e = wait_connected(fd)) == 0)
-    e = connect_outcome(fd);
+  if ((e = wait_connected(fd)) == 0 && (e = connect_outcome(fd)) == 0)
+    cfiber_attempt_connect(fd, addr, addrlen); /* Linux notes the end only in another call */
   return e ? cfiber_fail(e) : 0;
 }
 

@@ -44,6 +44,7 @@ static const struct cfiber_layout_entry table[] = {
     FIELD(cfiber_thread, running),
     FIELD(cfiber_thread, index),
     FIELD(cfiber_thread, poller),
+    FIELD(cfiber_thread, os_thread_id),
 
     WHOLE(cfiber_runtime),
     FIELD(cfiber_runtime, idle),

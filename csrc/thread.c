@@ -10,6 +10,10 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /*
  * The one thread-local variable. Initial-exec: one load, also from a shared
@@ -41,6 +45,12 @@ OPAQUE int cfiber_errno(void) {
   int e = errno;
   __asm__ volatile("" : "+r"(e)::"memory");
   return e;
+}
+
+OPAQUE int *cfiber_errno_address(void) {
+  int *p = &errno;
+  __asm__ volatile("" : "+r"(p)::"memory");
+  return p;
 }
 
 void cfiber_lock_slow(_Atomic(uint32_t) *lock) {
@@ -76,7 +86,7 @@ void cfiber_thread_init(struct cfiber_runtime *rt, uint32_t index) {
   struct cfiber_thread *t = &rt->threads[index];
   t->index = index;
   t->runtime = rt;
-  t->poller.fd = t->poller.wake_fd = -1;
+  t->poller.fd = t->poller.wake_fd = t->poller.wake_read_fd = -1;
   t->tick = t->tick_span = 1;
   t->steal_index = index + 1;
   atomic_store(&t->ready_queue, READY_BUSY);
@@ -109,6 +119,9 @@ int cfiber_thread_run(struct cfiber_thread *t) {
   self = t;
   t->errno_address = &errno;
   t->os_thread = (uint64_t)(uintptr_t)pthread_self();
+#ifdef __linux__
+  t->os_thread_id = (uint32_t)syscall(SYS_gettid);
+#endif
   t->fp_control = cfiber_fp_get();
   t->now = t->last_poll = cfiber_now();
   find_native_stack(t);

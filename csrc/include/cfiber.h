@@ -123,6 +123,21 @@ uint64_t cfiber_id(const cfiber_t *f);
 /* The name given at spawn, or "". Valid as long as the handle. */
 const char *cfiber_name(const cfiber_t *f);
 
+/*
+ * Where errno is now. Compilers take the address of errno for constant and keep
+ * it over a call, but a migratable fiber may be on another thread after one. C
+ * code that runs on migratable fibers must not use errno itself: either it uses
+ * *cfiber_errno_address(), or it defines CFIBER_REDEFINE_ERRNO before including
+ * this header, which makes errno mean that.
+ */
+int *cfiber_errno_address(void);
+
+#ifdef CFIBER_REDEFINE_ERRNO
+#include <errno.h>
+#undef errno
+#define errno (*cfiber_errno_address())
+#endif
+
 /* Lets other fibers of the thread run; returns when it is this one's turn. */
 void cfiber_yield(void);
 

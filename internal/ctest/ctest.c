@@ -1,7 +1,7 @@
-#include "ctest.h"
+#define CFIBER_REDEFINE_ERRNO /* these run on migratable fibers too */
 #include "cfiber.h"
+#include "ctest.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -156,6 +156,28 @@ intptr_t ct_spawn_join(void *arg) {
 intptr_t ct_call_go_loop(void *arg) {
   for (intptr_t n = (intptr_t)arg; n > 0; n--)
     ctestCallback(0);
+  return 0;
+}
+
+intptr_t ct_close_fd(void *arg) {
+  return outcome(cfiber_close((int)(intptr_t)arg));
+}
+
+/* Yields until the int that arg points to is not zero. */
+intptr_t ct_yield_until(void *arg) {
+  while (!atomic_load((_Atomic int *)arg))
+    cfiber_yield();
+  return 0;
+}
+
+/* arg: int[2], a descriptor to read from and a number that is not zero at the end. */
+intptr_t ct_read_until(void *arg) {
+  int *a = arg;
+  char c;
+  while (!atomic_load((_Atomic int *)&a[1])) {
+    if (cfiber_read(a[0], &c, 1) != 1)
+      return -1;
+  }
   return 0;
 }
 

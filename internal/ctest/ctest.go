@@ -1,7 +1,5 @@
 //go:build cgo
 
-// Package ctest has the C functions that the tests run on fibers, since test
-// files cannot use cgo.
 package ctest
 
 /*
@@ -31,6 +29,9 @@ var (
 	YieldPair   = unsafe.Pointer(C.ct_yield_pair)
 	SpawnJoin   = unsafe.Pointer(C.ct_spawn_join)
 	CallGoLoop  = unsafe.Pointer(C.ct_call_go_loop)
+	CloseFD     = unsafe.Pointer(C.ct_close_fd)
+	YieldUntil  = unsafe.Pointer(C.ct_yield_until)
+	ReadUntil   = unsafe.Pointer(C.ct_read_until)
 	YieldLoop   = unsafe.Pointer(C.ct_yield_loop)
 )
 
