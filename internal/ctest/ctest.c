@@ -181,6 +181,46 @@ intptr_t ct_read_until(void *arg) {
   return 0;
 }
 
+static intptr_t set_flag(void *arg) {
+  atomic_store((_Atomic int *)arg, 1);
+  return 0;
+}
+
+/* Spawns a fiber and computes until it has run. */
+intptr_t ct_spawn_and_spin(void *arg) {
+  (void)arg;
+  _Atomic int flag = 0;
+  cfiber_t *f = cfiber_spawn(set_flag, &flag, NULL);
+  if (!f)
+    return -1;
+  while (!atomic_load(&flag))
+    continue;
+  return cfiber_join(f, NULL);
+}
+
+/* A thread-local that no compiler may keep over a switch. */
+static _Thread_local char here;
+static __attribute__((noinline)) void *where(void) {
+  void *p = &here;
+  __asm__ volatile("" : "+r"(p)::"memory");
+  return p;
+}
+
+/* How often the fiber was on another thread after a wait than before. */
+intptr_t ct_count_moves(void *arg) {
+  (void)arg;
+  intptr_t moves = 0;
+  for (int i = 0; i < 200; i++) {
+    void *before = where();
+    if (i % 2)
+      cfiber_yield();
+    else if (cfiber_sleep(10000))
+      return -1;
+    moves += where() != before;
+  }
+  return moves;
+}
+
 intptr_t ct_call(intptr_t (*fn)(void *), void *arg) {
   return fn(arg);
 }

@@ -1,0 +1,5 @@
+//go:build !race
+
+package cfiber
+
+const raceEnabled = false

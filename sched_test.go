@@ -1,0 +1,322 @@
+//go:build cgo
+
+package cfiber
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cfiber/cfiber/internal/ctest"
+	"golang.org/x/sys/unix"
+)
+
+// A fiber spawned by a busy one starts at once where a thread is idle, and the
+// busy thread is not taken for an idle one (S3). The spawner computes until the
+// child has run, so it cannot have run on the same thread.
+func TestSpawnFromBusyFiber(t *testing.T) {
+	rt := openTest(t, Options{Threads: 2})
+	for range 200 {
+		if n := call(t, rt, ctest.SpawnAndSpin, nil); n != 0 {
+			t.Fatal(n)
+		}
+	}
+}
+
+// The same from Go: all but one thread compute.
+func TestSpawnBesideBusyThreads(t *testing.T) {
+	rt := openTest(t, Options{Threads: 4})
+	var stop int32
+	var busy []*Fiber
+	for range 3 {
+		busy = append(busy, spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop)))
+	}
+	for i := range 100 {
+		if got := call(t, rt, ctest.Return, number(i)); got != i {
+			t.Error(got)
+		}
+	}
+	atomic.StoreInt32(&stop, 1)
+	for _, f := range busy {
+		f.Wait(context.Background())
+	}
+}
+
+func TestThreadLimit(t *testing.T) {
+	rt := openTest(t, Options{Threads: 3})
+	var wg sync.WaitGroup
+	for range 500 {
+		wg.Go(func() { call(t, rt, ctest.SleepNS, number(int(time.Millisecond))) })
+	}
+	wg.Wait()
+	if n := rt.Stats().Threads; n < 1 || n > 3 {
+		t.Errorf("%d threads", n)
+	}
+}
+
+// One thread, blocked by one fiber: those queued behind it run on a replacement,
+// and a line names the fiber. A computing fiber gets no replacement (scenario 10).
+func TestWatchdog(t *testing.T) {
+	var log syncBuilder
+	rt := openTest(t, Options{Threads: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	r, w := pipe(t)
+	blocker := spawn(t, rt, ctest.BlockRead, number(r), Attr{Name: "blocker"})
+	await(t, "the blocker runs", func() bool { return rt.thread(0).running.Load() != 0 })
+	for i := range 100 {
+		if got := call(t, rt, ctest.Return, number(i)); got != i {
+			t.Error(got)
+		}
+	}
+	if n := rt.Stats().Threads; n != 2 {
+		t.Errorf("%d threads", n)
+	}
+	unix.Write(w, []byte{1})
+	if n, err := blocker.Wait(context.Background()); n != 1 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if s := log.String(); strings.Count(s, "blocks its thread") != 1 || !strings.Contains(s, "name=blocker") {
+		t.Errorf("log: %q", s)
+	}
+	unix.Close(r)
+	unix.Close(w)
+}
+
+type syncBuilder struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuilder) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuilder) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestComputingFiberIsNotReplaced(t *testing.T) {
+	if !isRunnableKnown() {
+		t.Skip("the system does not tell threads that compute from threads that block")
+	}
+	rt := openTest(t, Options{Threads: 1})
+	var stop int32
+	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
+	await(t, "the spinner runs", func() bool { return rt.thread(0).running.Load() != 0 })
+	queued := spawn(t, rt, ctest.Return, number(1))
+	rounds := rt.rounds.Load()
+	await(t, "ten rounds of the watchdog", func() bool { return rt.rounds.Load() > rounds+10 })
+	if n := rt.Stats().Threads; n != 1 {
+		t.Errorf("%d threads", n)
+	}
+	atomic.StoreInt32(&stop, 1)
+	for _, f := range []*Fiber{spinner, queued} {
+		if _, err := f.Wait(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func isRunnableKnown() bool { return runtime.GOOS == "linux" }
+
+// What a stuck thread was handed is taken from it, in order, but not what is at
+// home there (invariant 7).
+func TestTakeMovable(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1})
+	th := new(cThread)
+	th.poller = rt.thread(0).poller
+	th.readyQueue.Store(readyBusy)
+	fibers := make([]cFiber, 6)
+	for i := range fibers {
+		if i%2 == 0 {
+			fibers[i].flags = flagStarted
+		}
+		rt.handOver(th, &fibers[i], &fibers[i])
+	}
+	var got []int
+	first, _ := rt.takeMovable(th)
+	for f := first; f != nil; f = pointerTo[cFiber](f.next) {
+		got = append(got, int(uintptr(unsafe.Pointer(f))-uintptr(unsafe.Pointer(&fibers[0])))/int(unsafe.Sizeof(*f)))
+	}
+	if len(got) != 3 || got[0] != 5 || got[1] != 3 || got[2] != 1 {
+		t.Errorf("taken: %v", got)
+	}
+	var left []int
+	for p := th.readyQueue.Load(); p > readyBusy; p = pointerTo[cFiber](p).next {
+		left = append(left, int(p-addressOf(&fibers[0]))/int(unsafe.Sizeof(fibers[0])))
+	}
+	if len(left) != 3 || left[0] != 4 || left[1] != 2 || left[2] != 0 {
+		t.Errorf("left: %v", left)
+	}
+	if first, _ := rt.takeMovable(th); first != nil {
+		t.Error("taken twice")
+	}
+	runtime.KeepAlive(fibers)
+}
+
+// A fiber stays on the thread that first ran it, unless it is migratable: then,
+// if two threads compete for it, it moves (invariant 5, S2).
+func TestPinnedFibersStay(t *testing.T) {
+	rt := openTest(t, Options{Threads: 4})
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			if moves := call(t, rt, ctest.CountMoves, nil); moves != 0 {
+				t.Errorf("%d moves", moves)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMigratableFibersMove(t *testing.T) {
+	rt := openTest(t, Options{Threads: 4, Migrate: true})
+	var moves atomic.Int64
+	await(t, "a fiber has moved", func() bool {
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() { moves.Add(int64(call(t, rt, ctest.CountMoves, nil))) })
+		}
+		wg.Wait()
+		return moves.Load() > 0
+	})
+}
+
+// With nothing to do the runtime does nothing: no wake-ups, no rounds, no CPU
+// (S6, invariant 8).
+func TestIdle(t *testing.T) {
+	rt := openTest(t, Options{Threads: 4})
+	var started int32
+	var fibers []*Fiber
+	for range 100 {
+		fibers = append(fibers, spawn(t, rt, ctest.ParkForever, unsafe.Pointer(&started)))
+	}
+	a, b := socketpair(t, unix.SOCK_STREAM)
+	reader := spawn(t, rt, ctest.ReadFD, number(a))
+	parked(t, rt, &started, 100)
+	await(t, "the watchdog sleeps", func() bool { return rt.c.watchdogAsleep.Load() == 1 })
+	idle(t, rt)
+	cpu, before := processCPU(), rt.Stats()
+	time.Sleep(500 * time.Millisecond) // the time over which nothing must happen
+	after := rt.Stats()
+	if after.Waits != before.Waits || after.Switches != before.Switches || after.Rounds != before.Rounds {
+		t.Errorf("before %+v\nafter %+v", before, after)
+	}
+	// Go's own threads may use some; a spinning thread would use all of it.
+	if used := processCPU() - cpu; used > 200*time.Millisecond {
+		t.Errorf("%v of CPU in 500 ms", used)
+	}
+	unix.Write(b, []byte{4})
+	if n, err := reader.Wait(context.Background()); n != 4 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	for _, f := range fibers {
+		f.Cancel()
+	}
+	unix.Close(a)
+	unix.Close(b)
+}
+
+func processCPU() time.Duration {
+	var ru unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &ru)
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+}
+
+// A hundred thousand fibers parked at once, in bounded memory, threads and
+// mappings; all end when the runtime is closed.
+func TestManyParked(t *testing.T) {
+	n := 100_000
+	if testing.Short() || raceEnabled {
+		n = 10_000
+	}
+	rt, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	var started int32
+	mem, maps, ths := residentBytes(t), mappings(t), threads(t)
+	fibers := make([]*Fiber, n)
+	for i := range fibers {
+		fibers[i] = spawn(t, rt, ctest.ParkForever, unsafe.Pointer(&started))
+	}
+	parked(t, rt, &started, n)
+	per := (residentBytes(t) - mem) / n
+	t.Logf("%d fibers: %d bytes resident each (Go's handles included), %d more mappings, %d more threads, guards: %s",
+		n, per, mappings(t)-maps, threads(t)-ths, rt.Stats().Guards)
+	if per > 6<<10 && !raceEnabled {
+		t.Errorf("%d bytes resident per fiber", per)
+	}
+	if rt.Stats().Guards == "install" && mappings(t)-maps > 500 {
+		t.Errorf("%d more mappings", mappings(t)-maps)
+	}
+	if got := threads(t) - ths; got > runtime.GOMAXPROCS(0)+4 {
+		t.Errorf("%d more threads", got)
+	}
+	if err := rt.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fibers {
+		<-f.Done()
+	}
+}
+
+func mappings(t testing.TB) int {
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip(err)
+	}
+	return strings.Count(string(b), "\n")
+}
+
+// Profiling, signals, a restless collector and preemption, with fibers running
+// and calling Go (fault 2).
+func TestSignalsAndProfiling(t *testing.T) {
+	rt := openTest(t, Options{Threads: 2})
+	defer debug.SetGCPercent(debug.SetGCPercent(1))
+	var profile syncBuilder
+	if err := pprof.StartCPUProfile(&profile); err == nil {
+		defer pprof.StopCPUProfile()
+	}
+	usr := make(chan os.Signal, 1)
+	signal.Notify(usr, syscall.SIGUSR1)
+	defer signal.Stop(usr)
+	ctest.Callback = func(n uintptr) uintptr {
+		return uintptr(len(strings.Repeat("x", 1000))) + n - 1000
+	}
+	until := time.Now().Add(300 * time.Millisecond)
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for time.Now().Before(until) {
+				if got := call(t, rt, ctest.CallGoDeep, number(i)); got != i {
+					t.Error(got)
+				}
+				call(t, rt, ctest.YieldPair, number(1000))
+			}
+		})
+	}
+	received := 0
+	for time.Now().Before(until) {
+		unix.Kill(unix.Getpid(), unix.SIGUSR1)
+		<-usr
+		received++
+	}
+	wg.Wait()
+	t.Logf("%d signals", received)
+}
