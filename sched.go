@@ -77,10 +77,10 @@ func (rt *Runtime) worker(t *cThread) {
 	runtime.LockOSThread()
 	returned := false
 	defer func() {
-		// A panic in a Go function that a fiber called has ended the program by
-		// now. What gets here without returning is runtime.Goexit, and it has
-		// unwound this stack but not those of the fibers.
-		if !returned {
+		// What gets here without returning has unwound this stack but not those of
+		// the fibers. A panic goes on to end the program, with Go's report. For
+		// runtime.Goexit there is nothing to go on to.
+		if !returned && !panicking() {
 			f := pointerTo[cFiber](t.running.Load())
 			rt.log.Error("cfiber: runtime.Goexit in a Go function called from a fiber", fiberAttrs(f)...)
 			os.Exit(2)
@@ -93,6 +93,22 @@ func (rt *Runtime) worker(t *cThread) {
 	}
 	runtime.UnlockOSThread()
 	rt.workers.Done()
+}
+
+// panicking reports whether the caller, a deferred function, runs because of a
+// panic. (recover would tell too, but take the panic's report away.)
+func panicking() bool {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(0, pcs)])
+	for {
+		f, more := frames.Next()
+		if f.Function == "runtime.gopanic" {
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
 }
 
 // stopThreads ends all threads. No fiber is alive any more.

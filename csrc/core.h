@@ -231,6 +231,7 @@ struct cfiber_thread {
   struct cfiber *free_fibers;
   uint32_t nfree_fibers;
   uint32_t nfree_stacks;
+  uint32_t stack_frees;
   struct stack *free_stacks;
 
   struct timer_heap timers CACHE_ALIGNED;
@@ -259,14 +260,15 @@ enum post_action {
 #define FIBERS_PER_SLAB 1024u
 #define STACK_CLASSES 18 /* 0: the default size; else powers of two from 16 KiB on */
 
+struct slab;
+
 struct stack_class {
   size_t size; /* usable bytes, whole pages */
   size_t guard;
   size_t stride;
-  struct stack *free; /* warm stacks first */
-  struct stack *cold; /* all memory given back */
-  uint32_t nfree;
-  uint32_t next_slab; /* stacks in the slab to come */
+  struct slab *head, *tail; /* slabs with free stacks, warm ones first */
+  uint32_t nfree;           /* free stacks in warm slabs */
+  uint32_t next_slab;       /* stacks in the slab to come */
 };
 
 struct cfiber_runtime {
@@ -479,10 +481,9 @@ void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, bool 
 
 struct stack {
   char *lo, *hi; /* usable: [lo, hi); the guard lies below lo */
-  size_t guard;
+  struct slab *slab;
   struct stack *next;
   _Atomic(struct cfiber *) owner; /* for the overflow report */
-  uint32_t class;
 };
 
 enum guard_kind { GUARD_NONE, GUARD_INSTALL, GUARD_PROTECT };

@@ -24,7 +24,7 @@ struct native_call {
 };
 
 /* The other side of the hop. */
-static intptr_t call_there(void *p) {
+SANITIZER_UNCOUNTED static intptr_t call_there(void *p) {
   struct native_call *c = p;
   sanitizer_after(c->thread, NULL);
   c->result = c->fn(c->arg);
@@ -38,6 +38,7 @@ intptr_t cfiber_on_native_stack(cfiber_func fn, void *arg) {
     return fn(arg);
   struct native_call c = {.thread = t, .fn = fn, .arg = arg};
   t->native = 1;
+  __asm__ volatile("" ::"r"(&c) : "memory"); /* c is complete before the switch, for TSan */
   sanitizer_before(t, t->current, NULL, false);
   cfiber_call_on(t->native_sp, call_there, &c);
   sanitizer_after(t, t->current);

@@ -12,6 +12,19 @@
 
 #include "core.h"
 
+/* For a function that is called in one context and returns in another. See sanitizer_before. */
+#if defined(__has_attribute)
+#if __has_attribute(disable_sanitizer_instrumentation)
+#define SANITIZER_UNCOUNTED __attribute__((disable_sanitizer_instrumentation))
+#endif
+#endif
+#if !defined(SANITIZER_UNCOUNTED) && defined(__SANITIZE_THREAD__)
+#define SANITIZER_UNCOUNTED __attribute__((no_sanitize("thread")))
+#endif
+#ifndef SANITIZER_UNCOUNTED
+#define SANITIZER_UNCOUNTED
+#endif
+
 #ifdef CFIBER_SANITIZE
 
 #if defined(__has_feature)
@@ -68,9 +81,13 @@ static inline void sanitizer_fiber_end(struct cfiber *f) {
   (void)f;
 }
 
-/* Before a switch from `from` to `to`; NULL is the thread's own context. */
-static inline void sanitizer_before(struct cfiber_thread *t, struct cfiber *from, struct cfiber *to,
-                                    bool last) {
+/*
+ * Before a switch from `from` to `to`; NULL is the thread's own context. TSan
+ * counts calls and returns per fiber, so this must not be a call of its own,
+ * which would begin on the one and end on the other.
+ */
+__attribute__((always_inline)) static inline void
+sanitizer_before(struct cfiber_thread *t, struct cfiber *from, struct cfiber *to, bool last) {
 #ifdef SANITIZER_ADDRESS
   void **save = from ? &from->asan_fake_stack : &t->asan_fake_stack;
   const void *lo = to ? to->stack->lo : t->native_lo;

@@ -12,7 +12,9 @@
  * Only touched pages cost memory, and touching a page for the first time is by
  * far the dearest part of a new fiber, so used stacks are kept, warm: some per
  * thread, without a lock, more per runtime. What a deep call has touched below
- * the watermark is given back when the stack is freed.
+ * the watermark is given back when the stack is freed. When more stacks are free
+ * than are worth keeping, a slab that is free as a whole is given back as a
+ * whole: giving memory back interrupts the other cores, each time.
  */
 #include "fault.h"
 #include "core.h"
@@ -37,8 +39,10 @@
 #define DEFAULT_STACK_SIZE ((size_t)256 * 1024)
 /* Kept of a free stack, from its top. */
 #define WATERMARK ((size_t)16 * 1024)
-/* Free stacks that a runtime keeps warm; of those above, all memory goes back. */
+/* Free stacks of a class that are kept warm; above that, free slabs are given back. */
 #define WARM_MAX 16384u
+/* A stack that stays in a thread's pool is trimmed once in so many times. */
+#define TRIM_INTERVAL 64u
 #define SLAB_STACKS_MIN 16u
 #define SLAB_STACKS_MAX 256u
 #define SLAB_BYTES_MAX ((size_t)256 * 1024 * 1024)
@@ -48,13 +52,19 @@
  * records are never freed; those of closed runtimes (n == 0) are used again.
  */
 struct slab {
-  struct slab *next; /* fixed once published */
+  struct slab *next_slab; /* of all; fixed once published */
   struct cfiber_runtime *runtime;
+  struct stack_class *class;
   char *base;
   size_t bytes;
-  size_t stride;
   struct stack *stacks;
-  _Atomic(uint32_t) n; /* 0: the record is free. Written last. */
+  _Atomic(uint32_t) n; /* stacks; 0: the record is free. Written last. */
+
+  /* Under the runtime's memory lock. */
+  struct stack *free;
+  uint32_t nfree;
+  bool cold;               /* all memory has been given back, and all is free */
+  struct slab *next, *prev; /* in the class's list; only if nfree > 0 */
 };
 
 static _Atomic(struct slab *) slabs;
@@ -84,12 +94,12 @@ static int guard_install(struct cfiber_runtime *rt, char *lo, size_t n) {
 #ifdef MADV_GUARD_INSTALL
   if (atomic_load_explicit(&rt->guard_kind, memory_order_relaxed) != GUARD_PROTECT) {
     int e = cfiber_fault(FAULT_GUARD);
-    if (!e && madvise(lo, n, MADV_GUARD_INSTALL) == 0) {
+    if (!e && madvise(lo, n, MADV_GUARD_INSTALL))
+      e = cfiber_errno();
+    if (!e) {
       atomic_store_explicit(&rt->guard_kind, GUARD_INSTALL, memory_order_relaxed);
       return 0;
     }
-    if (!e)
-      e = cfiber_errno();
     if (e != EINVAL) /* EINVAL: an older kernel */
       return e;
   }
@@ -103,12 +113,12 @@ static int guard_install(struct cfiber_runtime *rt, char *lo, size_t n) {
 /* ---- Slabs --------------------------------------------------------------- */
 
 static struct slab *slab_record(void) {
-  for (struct slab *s = atomic_load(&slabs); s; s = s->next)
+  for (struct slab *s = atomic_load(&slabs); s; s = s->next_slab)
     if (!atomic_load_explicit(&s->n, memory_order_relaxed) && !s->base)
       return s;
   struct slab *s = cfiber_fault(FAULT_MALLOC) ? NULL : calloc(1, sizeof *s);
   if (s) {
-    s->next = atomic_load(&slabs);
+    s->next_slab = atomic_load(&slabs);
     atomic_store(&slabs, s);
   }
   return s;
@@ -145,57 +155,76 @@ static uint32_t cut_slab(struct cfiber_runtime *rt, struct stack_class *c, struc
       break;
     stack->lo = guard + c->guard;
     stack->hi = stack->lo + c->size;
-    stack->guard = c->guard;
-    stack->class = (uint32_t)(c - rt->stacks);
+    stack->slab = s;
     atomic_store_explicit(&stack->owner, NULL, memory_order_relaxed);
   }
   return i;
 }
 
-/* Adds a slab to the class's cold stacks. The runtime's memory lock is held. */
+static void link_slab(struct stack_class *c, struct slab *s, bool at_head) {
+  s->next = at_head ? c->head : NULL;
+  s->prev = at_head ? NULL : c->tail;
+  *(s->next ? &s->next->prev : &c->tail) = s;
+  *(s->prev ? &s->prev->next : &c->head) = s;
+}
+
+static void unlink_slab(struct stack_class *c, struct slab *s) {
+  *(s->next ? &s->next->prev : &c->tail) = s->prev;
+  *(s->prev ? &s->prev->next : &c->head) = s->next;
+}
+
+/* Makes the mapping and the stacks of a record. Returns how many; 0 with *error. */
+static uint32_t fill_slab(struct cfiber_runtime *rt, struct stack_class *c, struct slab *s,
+                          int *error) {
+  uint32_t n = slab_size(c);
+  *error = ENOMEM;
+  s->runtime = rt;
+  s->class = c;
+  s->bytes = n * c->stride;
+  s->stacks = cfiber_fault(FAULT_MALLOC) ? NULL : calloc(n, sizeof *s->stacks);
+  s->base = s->stacks ? map_slab(s->bytes) : NULL;
+  n = s->base ? cut_slab(rt, c, s, n, error) : 0;
+  if (n == 0) {
+    if (s->base)
+      munmap(s->base, s->bytes);
+    free(s->stacks);
+    s->base = NULL;
+    s->stacks = NULL;
+  }
+  return n;
+}
+
+/* Adds a cold slab to the class. The runtime's memory lock is held. */
 static int add_slab(struct cfiber_runtime *rt, struct stack_class *c) {
   int error = ENOMEM;
-  uint32_t n = slab_size(c);
-  size_t bytes = n * c->stride;
   cfiber_lock(&slabs_lock);
   struct slab *s = slab_record();
-  if (s) {
-    s->stacks = cfiber_fault(FAULT_MALLOC) ? NULL : calloc(n, sizeof *s->stacks);
-    s->base = s->stacks ? map_slab(bytes) : NULL;
-    s->bytes = bytes;
-    s->stride = c->stride;
-    s->runtime = rt;
-    n = s->base ? cut_slab(rt, c, s, n, &error) : 0;
-    if (n == 0) {
-      if (s->base)
-        munmap(s->base, bytes);
-      free(s->stacks);
-      s->base = NULL;
-      s->stacks = NULL;
-    }
+  uint32_t n = s ? fill_slab(rt, c, s, &error) : 0;
+  if (s)
     atomic_store_explicit(&s->n, n, memory_order_release);
-  } else {
-    n = 0;
-  }
   cfiber_unlock(&slabs_lock);
   if (n == 0)
     return error;
+  s->free = NULL;
   for (uint32_t i = n; i-- > 0;) {
-    s->stacks[i].next = c->cold;
-    c->cold = &s->stacks[i];
+    s->stacks[i].next = s->free;
+    s->free = &s->stacks[i];
   }
+  s->nfree = n;
+  s->cold = true;
+  link_slab(c, s, false);
   if (c->next_slab < SLAB_STACKS_MAX)
     c->next_slab *= 2;
   return 0;
 }
 
 struct stack *cfiber_stack_guarding(uintptr_t address) {
-  for (struct slab *s = atomic_load(&slabs); s; s = s->next) {
+  for (struct slab *s = atomic_load(&slabs); s; s = s->next_slab) {
     uint32_t n = atomic_load_explicit(&s->n, memory_order_acquire);
     uintptr_t base = (uintptr_t)s->base;
-    if (!n || address < base || address >= base + n * s->stride)
+    if (!n || address < base || address >= base + n * s->class->stride)
       continue;
-    struct stack *stack = &s->stacks[(address - base) / s->stride];
+    struct stack *stack = &s->stacks[(address - base) / s->class->stride];
     return address < (uintptr_t)stack->lo ? stack : NULL;
   }
   return NULL;
@@ -241,7 +270,7 @@ int cfiber_stacks_init(struct cfiber_runtime *rt, size_t default_size) {
 
 void cfiber_stacks_close(struct cfiber_runtime *rt) {
   cfiber_lock(&slabs_lock);
-  for (struct slab *s = atomic_load(&slabs); s; s = s->next) {
+  for (struct slab *s = atomic_load(&slabs); s; s = s->next_slab) {
     if (s->runtime != rt || !s->base)
       continue;
     atomic_store(&s->n, 0);
@@ -267,63 +296,69 @@ static void give_back(char *lo, char *hi) {
 }
 
 /*
- * Whether a call went below the watermark, as far as its page tells: fresh
- * pages read as zero, and reading one that was never written costs a fault
- * once but no memory. Frames leave something other than zero in one of these
- * words, unless they span the page without writing.
+ * Whether memory below the watermark is in use. Asked of the kernel: to look at
+ * a page would map it, and changing page tables is what costs most here.
  */
 static bool went_deep(const struct stack *s) {
-  const uint64_t *page = (const uint64_t *)(s->hi - WATERMARK - 4096);
-  return (page[0] | page[3] | page[128] | page[131] | page[256] | page[259] | page[384] |
-          page[387] | page[508] | page[511]) != 0;
+  enum { STEP = 1024 };
+  char *end = s->hi - WATERMARK;
+  for (char *p = s->lo; p < end; p += STEP * page_size()) {
+    unsigned char resident[STEP];
+    size_t bytes = (size_t)(end - p), pages;
+    if (bytes > STEP * page_size())
+      bytes = STEP * page_size();
+    pages = bytes / page_size();
+    if (mincore((void *)p, bytes, (void *)resident))
+      return true;
+    if (memchr(resident, 1, pages))
+      return true;
+  }
+  return false;
 }
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define STACKS_ARE_POISONED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define STACKS_ARE_POISONED 1
-#endif
-
-static void trim(struct stack *s) {
-  if ((size_t)(s->hi - s->lo) < 2 * WATERMARK)
-    return;
-#ifdef STACKS_ARE_POISONED
-  (void)went_deep; /* its reads would be reported */
-  give_back(s->lo, s->hi - WATERMARK);
-#else
-  if (UNLIKELY(went_deep(s)))
+static void trim(const struct stack *s) {
+  if ((size_t)(s->hi - s->lo) >= 2 * WATERMARK && went_deep(s))
     give_back(s->lo, s->hi - WATERMARK);
-#endif
 }
 
 /* ---- Pools ---------------------------------------------------------------------- */
 
-/* A stack of the class, warm ones first. Memory lock held. */
+/* A stack of the class, a warm one if there is one. Memory lock held. */
 static struct stack *take(struct stack_class *c) {
-  struct stack *s = c->free;
-  if (s) {
-    c->free = s->next;
+  struct slab *slab = c->head;
+  if (!slab)
+    return NULL;
+  struct stack *s = slab->free;
+  slab->free = s->next;
+  slab->nfree--;
+  if (slab->cold) { /* the rest is about to be used too */
+    slab->cold = false;
+    c->nfree += slab->nfree;
+  } else {
     c->nfree--;
-  } else if ((s = c->cold) != NULL) {
-    c->cold = s->next;
   }
+  if (slab->nfree == 0)
+    unlink_slab(c, slab);
   return s;
 }
 
-/* Puts s back, cold where enough are warm. Memory lock held. */
-static void put(struct stack_class *c, struct stack *s) {
-  if (c->nfree < WARM_MAX) {
-    s->next = c->free;
-    c->free = s;
-    c->nfree++;
+/* Puts s back. Memory lock held. */
+static void put(struct stack *s) {
+  struct slab *slab = s->slab;
+  struct stack_class *c = slab->class;
+  s->next = slab->free;
+  slab->free = s;
+  c->nfree++;
+  if (slab->nfree++ == 0)
+    link_slab(c, slab, true);
+  uint32_t n = atomic_load_explicit(&slab->n, memory_order_relaxed);
+  if (slab->nfree < n || c->nfree <= WARM_MAX)
     return;
-  }
-  give_back(s->lo, s->hi);
-  s->next = c->cold;
-  c->cold = s;
+  give_back(slab->base, slab->base + slab->bytes); /* guards stay */
+  slab->cold = true;
+  c->nfree -= n;
+  unlink_slab(c, slab);
+  link_slab(c, slab, false);
 }
 
 static int refill(struct cfiber_thread *t) {
@@ -331,7 +366,7 @@ static int refill(struct cfiber_thread *t) {
   struct stack_class *c = &rt->stacks[0];
   int e = 0;
   cfiber_lock(&rt->memory_lock);
-  if (!c->free && !c->cold)
+  if (!c->head)
     e = add_slab(rt, c);
   struct stack *s;
   while (t->nfree_stacks < STACK_CACHE / 2 && (s = take(c)) != NULL) {
@@ -347,7 +382,7 @@ static int take_from_class(struct cfiber_runtime *rt, struct stack_class *c, boo
                            struct stack **out) {
   int e = 0;
   cfiber_lock(&rt->memory_lock);
-  if (!c->free && !c->cold)
+  if (!c->head)
     e = add_slab(rt, c);
   if (!e && !keep)
     *out = take(c);
@@ -375,24 +410,37 @@ int cfiber_stack_reserve(struct cfiber_thread *t, size_t size) {
   return take_from_class(t->runtime, c, true, NULL);
 }
 
-/* Leaves `keep` stacks with the thread. */
+/* Leaves `keep` stacks with the thread, those used last. */
 static void spill(struct cfiber_thread *t, uint32_t keep) {
   struct cfiber_runtime *rt = t->runtime;
+  struct stack **link = &t->free_stacks, *spilled, *next;
+  for (uint32_t i = 0; i < keep && *link; i++)
+    link = &(*link)->next;
+  spilled = *link;
+  *link = NULL;
+  if (t->nfree_stacks > keep)
+    t->nfree_stacks = keep;
+  for (struct stack *s = spilled; s; s = s->next)
+    trim(s);
   cfiber_lock(&rt->memory_lock);
-  while (t->nfree_stacks > keep) {
-    struct stack *s = t->free_stacks;
-    t->free_stacks = s->next;
-    t->nfree_stacks--;
-    put(&rt->stacks[0], s);
+  for (struct stack *s = spilled; s; s = next) {
+    next = s->next;
+    put(s);
   }
   cfiber_unlock(&rt->memory_lock);
 }
 
+/*
+ * Every stack that leaves the thread's pool is trimmed; of those that stay,
+ * one now and then, so that what is kept untrimmed is bounded by the pool.
+ */
 void cfiber_stack_free(struct cfiber_thread *t, struct stack *s) {
-  trim(s);
-  if (UNLIKELY(s->class != 0)) {
+  if (UNLIKELY(++t->stack_frees % TRIM_INTERVAL == 0))
+    trim(s);
+  if (UNLIKELY(s->slab->class != &t->runtime->stacks[0])) {
+    trim(s);
     cfiber_lock(&t->runtime->memory_lock);
-    put(&t->runtime->stacks[s->class], s);
+    put(s);
     cfiber_unlock(&t->runtime->memory_lock);
     return;
   }

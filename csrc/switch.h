@@ -17,6 +17,15 @@
 #define CFIBER_SWITCH_UCONTEXT 1
 #endif
 
+/* Whose FP control word it is; see cfiber_fp_get. */
+#if defined(__x86_64__) && !defined(_WIN32)
+#define CFIBER_FP_AMD64 1
+#elif defined(__aarch64__) && !defined(_WIN32)
+#define CFIBER_FP_ARM64 1
+#else
+#define CFIBER_FP_ROUNDING 1
+#endif
+
 #ifndef __ASSEMBLER__
 
 #include <stddef.h>
@@ -47,7 +56,10 @@ void *cfiber_switch_init(char *lo, char *hi, void (*entry)(struct cfiber_thread 
 /* Calls fn(arg) on another stack, below `sp`, and returns what it returns. */
 intptr_t cfiber_call_on(void *sp, intptr_t (*fn)(void *), void *arg);
 
-/* The calling thread's FP control word: MXCSR | x87 << 16 (amd64), FPCR (arm64). */
+/*
+ * The calling thread's FP control word: MXCSR | x87 << 16 (amd64), FPCR
+ * (arm64), elsewhere the rounding mode. No switch changes it by itself.
+ */
 uint32_t cfiber_fp_get(void);
 void cfiber_fp_set(uint32_t control);
 

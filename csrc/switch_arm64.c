@@ -19,6 +19,11 @@ void *cfiber_switch_init(char *lo, char *hi, void (*entry)(struct cfiber_thread 
   return sp;
 }
 
+#endif /* CFIBER_SWITCH_ARM64 */
+
+/* Not a matter of the switch: with ucontext too. */
+#ifdef CFIBER_FP_ARM64
+
 uint32_t cfiber_fp_get(void) {
   uint64_t fpcr;
   __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
@@ -30,4 +35,4 @@ void cfiber_fp_set(uint32_t control) {
   __asm__ volatile("msr fpcr, %0" ::"r"(fpcr));
 }
 
-#endif /* CFIBER_SWITCH_ARM64 */
+#endif /* CFIBER_FP_ARM64 */

@@ -4,7 +4,10 @@
  *
  * swapcontext saves the signal mask with a system call, so this is some
  * hundred times slower than the assembly. A context's handle is the address of
- * its ucontext_t, which lies on its own stack.
+ * its struct saved, which lies in the frame of the cfiber_switch that left it.
+ *
+ * swapcontext also keeps the FP control word per context, unlike the assembly.
+ * So that both do the same, it is carried over by hand.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE 1
@@ -19,15 +22,19 @@
 
 #ifdef CFIBER_SWITCH_UCONTEXT
 
-#include <fenv.h>
+#include "sanitizer.h"
+
 #include <stdlib.h>
-#include <string.h>
 #include <ucontext.h>
 
-/* Written by the context that resumes, read by the one that is resumed. */
+struct call;
+
 struct saved {
   ucontext_t context;
+  /* Written by the context that resumes this one. */
   struct cfiber_thread *thread;
+  struct call *call; /* not resumed for good, but to make this call */
+  uint32_t fp_control;
 };
 
 struct fresh {
@@ -35,13 +42,40 @@ struct fresh {
   void (*entry)(struct cfiber_thread *);
 };
 
-struct cfiber_thread *cfiber_switch(void **from, void *to, struct cfiber_thread *thread) {
-  struct saved self;
-  struct saved *target = to;
+struct call {
+  struct saved caller;
+  intptr_t (*fn)(void *);
+  void *arg;
+  intptr_t result;
+};
+
+/* Leaves the context `from` for `to`; returns when somebody resumes `from`. */
+SANITIZER_UNCOUNTED static void swap(struct saved *from, struct saved *to) {
+  /* ASan takes a stack that is told here for unused and unpoisons it. */
+  from->context.uc_stack.ss_sp = NULL;
+  from->context.uc_stack.ss_size = 0;
+#ifdef _UC_TLSBASE
+  to->context.uc_flags &= ~(unsigned)_UC_TLSBASE; /* NetBSD: `to` may have been on another thread */
+#endif
+  to->fp_control = cfiber_fp_get();
+  if (swapcontext(&from->context, &to->context))
+    abort(); /* only fails for want of memory on systems that allocate here */
+  cfiber_fp_set(from->fp_control);
+}
+
+SANITIZER_UNCOUNTED struct cfiber_thread *cfiber_switch(void **from, void *to,
+                                                        struct cfiber_thread *thread) {
+  struct saved self, *target = to;
+  self.call = NULL;
   *from = &self;
   target->thread = thread;
-  if (swapcontext(&self.context, &target->context))
-    abort(); /* only fails for want of memory on systems that allocate here */
+  swap(&self, target);
+  while (self.call) {
+    struct call *c = self.call;
+    c->result = c->fn(c->arg);
+    self.call = NULL;
+    swap(&self, &c->caller);
+  }
   return self.thread;
 }
 
@@ -49,9 +83,25 @@ struct cfiber_thread *cfiber_switch_paired(void **from, void *to, struct cfiber_
   return cfiber_switch(from, to, thread);
 }
 
+/*
+ * Only the context itself knows where the free part of its stack begins: the
+ * frames of cfiber_switch and swapcontext lie below the handle. So it is resumed
+ * and makes the call, in cfiber_switch, and then resumes the caller.
+ */
+SANITIZER_UNCOUNTED intptr_t cfiber_call_on(void *sp, intptr_t (*fn)(void *), void *arg) {
+  struct saved *there = sp;
+  struct call c;
+  c.fn = fn;
+  c.arg = arg;
+  there->call = &c;
+  swap(&c.caller, there);
+  return c.result;
+}
+
 /* makecontext passes ints; two of them carry a pointer. */
 static void start(unsigned high, unsigned low) {
   struct fresh *f = (struct fresh *)(uintptr_t)((uint64_t)high << 32 | low);
+  cfiber_fp_set(f->saved.fp_control);
   f->entry(f->saved.thread);
   abort();
 }
@@ -72,36 +122,11 @@ void *cfiber_switch_init(char *lo, char *hi, void (*entry)(struct cfiber_thread 
   return f;
 }
 
-/* A call on another stack is a context of one use. */
-struct call {
-  ucontext_t back, there;
-  intptr_t (*fn)(void *);
-  void *arg;
-  intptr_t result;
-};
+#endif /* CFIBER_SWITCH_UCONTEXT */
 
-static void call(unsigned high, unsigned low) {
-  struct call *c = (struct call *)(uintptr_t)((uint64_t)high << 32 | low);
-  c->result = c->fn(c->arg);
-}
+#ifdef CFIBER_FP_ROUNDING
 
-intptr_t cfiber_call_on(void *sp, intptr_t (*fn)(void *), void *arg) {
-  struct call c = {.fn = fn, .arg = arg};
-  if (getcontext(&c.there))
-    abort();
-  /* The handle is the address of a struct saved, with live frames above and
-   * free stack below. How much is not known; makecontext only wants the top. */
-  size_t size = 64 * 1024;
-  uintptr_t top = (uintptr_t)sp & ~(uintptr_t)63;
-  c.there.uc_stack.ss_sp = (void *)(top - size);
-  c.there.uc_stack.ss_size = size;
-  c.there.uc_link = &c.back;
-  uint64_t address = (uintptr_t)&c;
-  makecontext(&c.there, (void (*)(void))call, 2, (unsigned)(address >> 32), (unsigned)address);
-  if (swapcontext(&c.back, &c.there))
-    abort();
-  return c.result;
-}
+#include <fenv.h>
 
 /* The rounding mode is what the C library offers on every architecture. */
 uint32_t cfiber_fp_get(void) {
@@ -112,4 +137,4 @@ void cfiber_fp_set(uint32_t control) {
   fesetround((int)control);
 }
 
-#endif /* CFIBER_SWITCH_UCONTEXT */
+#endif /* CFIBER_FP_ROUNDING */

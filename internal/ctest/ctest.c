@@ -88,6 +88,23 @@ intptr_t ct_recurse(void *arg) {
   return recurse((intptr_t)arg);
 }
 
+/* Goes arg frames deep, comes back, and waits a moment, so that others do the same. */
+intptr_t ct_recurse_and_sleep(void *arg) {
+  recurse((intptr_t)arg);
+  return cfiber_sleep(1000000);
+}
+
+/* The same with frames of 60 KiB, which touch only their far end. */
+static __attribute__((noinline)) intptr_t recurse_large(intptr_t n) {
+  volatile char frame[60 * 1024];
+  frame[0] = (char)n;
+  return n == 0 ? 0 : recurse_large(n - 1) + (frame[0] != (char)n);
+}
+
+intptr_t ct_recurse_large(void *arg) {
+  return recurse_large((intptr_t)arg);
+}
+
 /* Computes until the int that arg points to is not zero. Never parks. */
 intptr_t ct_spin(void *arg) {
   _Atomic int *stop = arg;
