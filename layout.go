@@ -136,7 +136,6 @@ func layoutTable() map[string]fieldLayout {
 	f, t, r := new(cFiber), new(cThread), new(cRuntime)
 	fp, tp, rp := unsafe.Pointer(f), unsafe.Pointer(t), unsafe.Pointer(r)
 	return map[string]fieldLayout{
-		"cfiber":            {0, unsafe.Sizeof(*f)},
 		"cfiber.wait":       field(fp, &f.wait),
 		"cfiber.next":       field(fp, &f.next),
 		"cfiber.thread":     field(fp, &f.thread),
@@ -194,6 +193,7 @@ func layoutTable() map[string]fieldLayout {
 
 // The sizes of structures that Go knows only the first part of, by the C side.
 const (
+	layoutFiber     = "cfiber" // larger where the C code is built with a sanitizer
 	layoutThread    = "cfiber_thread"
 	layoutRuntime   = "cfiber_runtime"
 	layoutGuardKind = "cfiber_runtime.guard_kind"

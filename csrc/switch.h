@@ -53,7 +53,10 @@ struct cfiber_thread *cfiber_switch_paired(void **from, void *to, struct cfiber_
  */
 void *cfiber_switch_init(char *lo, char *hi, void (*entry)(struct cfiber_thread *));
 
-/* Calls fn(arg) on another stack, below `sp`, and returns what it returns. */
+/*
+ * Calls fn(arg) on the stack of `sp`, a suspended context that is not fresh,
+ * below its frames, and returns what fn returns.
+ */
 intptr_t cfiber_call_on(void *sp, intptr_t (*fn)(void *), void *arg);
 
 /*

@@ -45,6 +45,7 @@
 
 #if defined(__ARM_FEATURE_BTI_DEFAULT) && __ARM_FEATURE_BTI_DEFAULT
 #define RESUME ret x30
+#define RESUMES_BY_RET 1
 #else
 #define RESUME br x30
 #endif
@@ -150,10 +151,10 @@ BEGIN(cfiber_entry)
   .cfi_undefined x30
   hint #36 /* bti j: it is jumped to */
   mov x29, #0
-  adr x30, after_entry
+  adr x30, 1f
   mov x16, x19
   br x16 /* x16 and x17 may jump to a call's landing pad */
-after_entry:
+1:
   brk #1
   .cfi_endproc
 END(cfiber_entry)
@@ -184,8 +185,8 @@ BEGIN(cfiber_call_on)
   .cfi_endproc
 END(cfiber_call_on)
 
-#ifdef __ELF__
-  /* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI (bit 0). */
+#if defined(__ELF__) && defined(RESUMES_BY_RET)
+  /* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI (bit 0). Only where it is true: not with the jump. */
   .section .note.gnu.property, "a"
   .p2align 3
   .long 4, 16, 5

@@ -238,6 +238,29 @@ intptr_t ct_count_moves(void *arg) {
   return moves;
 }
 
+/* Sleeps five times 10 ms. */
+intptr_t ct_sleep_five(void *arg) {
+  (void)arg;
+  for (int i = 0; i < 5; i++) {
+    if (cfiber_sleep(10000000))
+      return -errno;
+  }
+  return 0;
+}
+
+/* arg: int64_t[n], the first being n. Stores how late each of n sleeps of 1 ms ended, in ns. */
+intptr_t ct_sleep_late(void *arg) {
+  int64_t *late = arg;
+  int64_t n = late[0];
+  for (int64_t i = 0; i < n; i++) {
+    int64_t begin = cfiber_now();
+    if (cfiber_sleep(1000000))
+      return -errno;
+    late[i] = cfiber_now() - begin - 1000000;
+  }
+  return 0;
+}
+
 intptr_t ct_call(intptr_t (*fn)(void *), void *arg) {
   return fn(arg);
 }

@@ -36,6 +36,8 @@ var (
 	CountMoves      = unsafe.Pointer(C.ct_count_moves)
 	RecurseAndSleep = unsafe.Pointer(C.ct_recurse_and_sleep)
 	RecurseLarge    = unsafe.Pointer(C.ct_recurse_large)
+	SleepFive       = unsafe.Pointer(C.ct_sleep_five)
+	SleepLate       = unsafe.Pointer(C.ct_sleep_late)
 	YieldLoop       = unsafe.Pointer(C.ct_yield_loop)
 )
 

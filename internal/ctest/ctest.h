@@ -18,6 +18,8 @@ intptr_t ct_fib(void *arg);
 intptr_t ct_park_forever(void *arg);
 intptr_t ct_count(void *arg);
 intptr_t ct_yield_loop(void *arg);
+intptr_t ct_sleep_five(void *arg);
+intptr_t ct_sleep_late(void *arg);
 intptr_t ct_recurse_and_sleep(void *arg);
 intptr_t ct_recurse_large(void *arg);
 intptr_t ct_spawn_and_spin(void *arg);

@@ -44,9 +44,9 @@ func manyConns(n int) int {
 	return scaled(n)
 }
 
-func newRuntime(t testing.TB) *cfiber.Runtime {
+func newRuntime(t testing.TB, opts cfiber.Options) *cfiber.Runtime {
 	t.Helper()
-	rt, err := cfiber.New(cfiber.Options{})
+	rt, err := cfiber.New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,12 @@ func newRuntime(t testing.TB) *cfiber.Runtime {
 
 func listen(t testing.TB, opts Options) *Server {
 	t.Helper()
-	s, err := Listen(newRuntime(t), "127.0.0.1:0", opts)
+	return listenOn(t, newRuntime(t, cfiber.Options{}), opts)
+}
+
+func listenOn(t testing.TB, rt *cfiber.Runtime, opts Options) *Server {
+	t.Helper()
+	s, err := Listen(rt, "127.0.0.1:0", opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
 /* The accept loop, and the list of open connections that it ends with. */
 #define _GNU_SOURCE
+#define CFIBER_REDEFINE_ERRNO /* the runtime may have been opened to migrate fibers */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cfiber/cfiber"
 	"github.com/cfiber/cfiber/examples/redis/loadgen"
 )
 
@@ -39,6 +40,23 @@ func TestManyConnections(t *testing.T) {
 	if n := s.Stats().Keys; n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
+}
+
+// The handlers hold nothing over a wait that belongs to a thread.
+func TestMigratingFibers(t *testing.T) {
+	s := listenOn(t, newRuntime(t, cfiber.Options{Threads: 4, Migrate: true}), Options{})
+	serve(t, s)
+	result, err := loadgen.Run(context.Background(), loadgen.Config{
+		Addr:    s.Addr().String(),
+		Conns:   manyConns(200),
+		Batches: 100,
+		Seed:    rand.Uint64(),
+		Timeout: patience,
+	})
+	if err != nil {
+		t.Fatalf("%d connections failed, among them: %v", result.Errors, err)
+	}
+	waitIdle(t, s)
 }
 
 // Values larger than the buffers, from several connections.
@@ -369,7 +387,7 @@ func TestCloseWithoutServe(t *testing.T) {
 
 func TestListenFails(t *testing.T) {
 	s := listen(t, Options{})
-	if _, err := Listen(newRuntime(t), s.Addr().String(), Options{}); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := Listen(newRuntime(t, cfiber.Options{}), s.Addr().String(), Options{}); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("Listen on an address in use: %v", err)
 	}
 }
@@ -422,13 +440,10 @@ func TestDescriptorsExhausted(t *testing.T) {
 
 // Two servers on one runtime do not share anything.
 func TestTwoServers(t *testing.T) {
-	rt := newRuntime(t)
+	rt := newRuntime(t, cfiber.Options{})
 	var conns []*testConn
 	for _, name := range []string{"a", "b"} {
-		s, err := Listen(rt, "127.0.0.1:0", Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := listenOn(t, rt, Options{})
 		serve(t, s)
 		c := dial(t, s)
 		c.send(request("SET", "name", name))

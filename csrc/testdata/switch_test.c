@@ -1,0 +1,543 @@
+/*
+ * switch_test.c - the contract of switch.h, and what of it a fiber relies on:
+ * registers, the FP control word, alignment, other stacks, backtraces.
+ */
+#include "core.h"
+#include "switch.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unwind.h>
+
+static int failures;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      failures++;                                                                                  \
+      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #condition);        \
+    }                                                                                              \
+  } while (0)
+
+#define NOINLINE __attribute__((noinline))
+
+/* ---- Probes: a call with all callee-saved registers known before and looked at after ----------
+ */
+
+/*
+ * probe(a, b, c, in, out, fn) loads the registers from `in`, calls fn(a, b, c),
+ * and stores what they are then in `out`.
+ */
+#if defined(__x86_64__)
+#define REGISTERS 6
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl cfiber_test_probe\n"
+        "cfiber_test_probe:\n"
+        "  pushq %rbp\n"
+        "  pushq %rbx\n"
+        "  pushq %r12\n"
+        "  pushq %r13\n"
+        "  pushq %r14\n"
+        "  pushq %r15\n"
+        "  pushq %r8\n"
+        "  movq 0(%rcx), %rbp\n"
+        "  movq 8(%rcx), %rbx\n"
+        "  movq 16(%rcx), %r12\n"
+        "  movq 24(%rcx), %r13\n"
+        "  movq 32(%rcx), %r14\n"
+        "  movq 40(%rcx), %r15\n"
+        "  callq *%r9\n"
+        "  popq %r8\n"
+        "  movq %rbp, 0(%r8)\n"
+        "  movq %rbx, 8(%r8)\n"
+        "  movq %r12, 16(%r8)\n"
+        "  movq %r13, 24(%r8)\n"
+        "  movq %r14, 32(%r8)\n"
+        "  movq %r15, 40(%r8)\n"
+        "  popq %r15\n"
+        "  popq %r14\n"
+        "  popq %r13\n"
+        "  popq %r12\n"
+        "  popq %rbx\n"
+        "  popq %rbp\n"
+        "  retq\n");
+#elif defined(__aarch64__)
+#define REGISTERS 18 /* x19-x28, d8-d15 */
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl cfiber_test_probe\n"
+        "cfiber_test_probe:\n"
+        "  hint #34\n"
+        "  stp x29, x30, [sp, #-176]!\n"
+        "  mov x29, sp\n"
+        "  stp x19, x20, [sp, #16]\n"
+        "  stp x21, x22, [sp, #32]\n"
+        "  stp x23, x24, [sp, #48]\n"
+        "  stp x25, x26, [sp, #64]\n"
+        "  stp x27, x28, [sp, #80]\n"
+        "  stp d8, d9, [sp, #96]\n"
+        "  stp d10, d11, [sp, #112]\n"
+        "  stp d12, d13, [sp, #128]\n"
+        "  stp d14, d15, [sp, #144]\n"
+        "  str x4, [sp, #160]\n"
+        "  ldp x19, x20, [x3, #0]\n"
+        "  ldp x21, x22, [x3, #16]\n"
+        "  ldp x23, x24, [x3, #32]\n"
+        "  ldp x25, x26, [x3, #48]\n"
+        "  ldp x27, x28, [x3, #64]\n"
+        "  ldp d8, d9, [x3, #80]\n"
+        "  ldp d10, d11, [x3, #96]\n"
+        "  ldp d12, d13, [x3, #112]\n"
+        "  ldp d14, d15, [x3, #128]\n"
+        "  blr x5\n"
+        "  ldr x4, [sp, #160]\n"
+        "  stp x19, x20, [x4, #0]\n"
+        "  stp x21, x22, [x4, #16]\n"
+        "  stp x23, x24, [x4, #32]\n"
+        "  stp x25, x26, [x4, #48]\n"
+        "  stp x27, x28, [x4, #64]\n"
+        "  stp d8, d9, [x4, #80]\n"
+        "  stp d10, d11, [x4, #96]\n"
+        "  stp d12, d13, [x4, #112]\n"
+        "  stp d14, d15, [x4, #128]\n"
+        "  ldp x19, x20, [sp, #16]\n"
+        "  ldp x21, x22, [sp, #32]\n"
+        "  ldp x23, x24, [sp, #48]\n"
+        "  ldp x25, x26, [sp, #64]\n"
+        "  ldp x27, x28, [sp, #80]\n"
+        "  ldp d8, d9, [sp, #96]\n"
+        "  ldp d10, d11, [sp, #112]\n"
+        "  ldp d12, d13, [sp, #128]\n"
+        "  ldp d14, d15, [sp, #144]\n"
+        "  ldp x29, x30, [sp], #176\n"
+        "  ret\n");
+#endif
+
+#ifdef REGISTERS
+/* The name is given, since Mach-O would put an underscore before it. */
+void *probe(void *a, void *b, void *c, const uint64_t *in, uint64_t *out,
+            void (*fn)(void)) __asm__("cfiber_test_probe");
+#endif
+
+/* fn(a, b, c), with the registers watched where there is a probe for them. */
+static void *watched(void *a, void *b, void *c, void (*fn)(void)) {
+#ifdef REGISTERS
+  static uint64_t salt;
+  uint64_t in[REGISTERS], out[REGISTERS];
+  salt++;
+  for (int i = 0; i < REGISTERS; i++)
+    in[i] = salt << 32 | UINT64_C(0x5a000000) | (uint64_t)i;
+  void *result = probe(a, b, c, in, out, fn);
+  for (int i = 0; i < REGISTERS; i++) {
+    if (in[i] != out[i]) {
+      failures++;
+      fprintf(stderr, "callee-saved register number %d: %#llx before, %#llx after\n", i,
+              (unsigned long long)in[i], (unsigned long long)out[i]);
+    }
+  }
+  return result;
+#else
+  return ((void *(*)(void *, void *, void *))fn)(a, b, c);
+#endif
+}
+
+/* ---- The FP control word
+ * --------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+#define ROUND_UP (UINT32_C(0x4000) | UINT32_C(0x0800) << 16)
+#define ROUND_MASK (UINT32_C(0x6000) | UINT32_C(0x0c00) << 16)
+#elif defined(__aarch64__)
+#define ROUND_UP (UINT32_C(1) << 22)
+#define ROUND_MASK (UINT32_C(3) << 22)
+#endif
+
+#ifdef ROUND_UP
+
+/* 0: to nearest, 1: up; 2: the units of the machine disagree. */
+static int rounding(void) {
+  volatile double one = 1, three = 3;
+  volatile long double lone = 1, lthree = 3;
+  volatile double third = one / three;
+  volatile long double lthird = lone / lthree;
+  int up = third > 0x1.5555555555555p-2;
+#if defined(__x86_64__)
+  int lup = lthird > 0xa.aaaaaaaaaaaaaabp-5L;
+  return up == lup ? up : 2;
+#else
+  (void)lthird; /* not done by the hardware */
+  return up;
+#endif
+}
+
+static void round_up(void) {
+  cfiber_fp_set((cfiber_fp_get() & ~ROUND_MASK) | ROUND_UP);
+}
+
+static void round_to_nearest(void) {
+  cfiber_fp_set(cfiber_fp_get() & ~ROUND_MASK);
+}
+
+static void test_fp_control(void) {
+  CHECK(rounding() == 0);
+  round_up();
+  CHECK((cfiber_fp_get() & ROUND_MASK) == ROUND_UP);
+  CHECK(rounding() == 1);
+  round_to_nearest();
+  CHECK(rounding() == 0);
+#if defined(__x86_64__)
+  /* The sticky exception flags are no part of it. */
+  uint32_t with_flag, after;
+  __asm__ volatile("stmxcsr %0" : "=m"(with_flag));
+  with_flag |= 0x20; /* inexact */
+  __asm__ volatile("ldmxcsr %0" ::"m"(with_flag));
+  round_up();
+  round_to_nearest();
+  __asm__ volatile("stmxcsr %0" : "=m"(after));
+  CHECK(after == with_flag);
+  CHECK((cfiber_fp_get() & 0x3f) == 0);
+#endif
+}
+
+static intptr_t rounding_now(void *unused) {
+  (void)unused;
+  return rounding();
+}
+
+static intptr_t rounding_over_yields(void *up) {
+  int expected = up != NULL;
+  CHECK(rounding() == 0); /* whatever the spawner's is */
+  if (up)
+    round_up();
+  for (int i = 0; i < 100; i++) {
+    cfiber_yield();
+    CHECK(rounding() == expected);
+  }
+  CHECK(cfiber_on_native_stack(rounding_now, NULL) != 2);
+  CHECK(rounding() == expected);
+  return expected;
+}
+
+/* Itself with CFIBER_KEEP_FP, rounding up, it starts others, with the flag and without. */
+static intptr_t rounding_spawner(void *unused) {
+  (void)unused;
+  static const struct cfiber_attr keep = {.flags = CFIBER_KEEP_FP};
+  cfiber_t *fibers[12];
+  intptr_t result;
+  round_up();
+  for (int i = 0; i < 12; i++) {
+    bool up = i % 3 == 0;
+    fibers[i] = cfiber_spawn(rounding_over_yields, up ? fibers : NULL, i % 3 == 2 ? NULL : &keep);
+  }
+  for (int i = 0; i < 12; i++) {
+    CHECK(cfiber_join(fibers[i], &result) == 0);
+    CHECK(result == (i % 3 == 0));
+    CHECK(rounding() == 1);
+  }
+  return 0;
+}
+
+static intptr_t fp_of_fibers(void *unused) {
+  static const struct cfiber_attr keep = {.flags = CFIBER_KEEP_FP};
+  cfiber_join(cfiber_spawn(rounding_spawner, unused, &keep), NULL);
+  CHECK(rounding() == 0);
+  return 0;
+}
+
+#endif /* ROUND_UP */
+
+/* ---- Bare contexts
+ * ----------------------------------------------------------------------------------- */
+
+/*
+ * Not with the sanitizers, to which every switch must be announced; the tests
+ * with fibers below are for them.
+ */
+#ifndef CFIBER_SANITIZE
+
+#define STACK_BYTES ((size_t)256 * 1024)
+
+static char *stack;
+static void *main_context, *other_context;
+static char marks[4]; /* their addresses stand in for threads */
+static int arrivals;
+
+static struct cfiber_thread *mark(int i) {
+  return (struct cfiber_thread *)&marks[i];
+}
+
+static void (*switch_function)(void); /* cfiber_switch, or cfiber_switch_paired */
+
+/* Goes to the other side, and checks which `thread` comes back. */
+static void there_and_back(void **from, void *to, int send, int expect) {
+  void *got = watched(from, to, mark(send), switch_function);
+  CHECK(got == mark(expect));
+}
+
+static void entry_ping_pong(struct cfiber_thread *t) {
+  CHECK(t == mark(0));
+  for (;;) {
+    arrivals++;
+    there_and_back(&other_context, main_context, 1, 0);
+  }
+}
+
+static void test_registers(void (*function)(void)) {
+  switch_function = function;
+  arrivals = 0;
+  other_context = cfiber_switch_init(stack, stack + STACK_BYTES, entry_ping_pong);
+  for (int i = 0; i < 1000; i++)
+    there_and_back(&main_context, other_context, 0, 1);
+  CHECK(arrivals == 1000);
+}
+
+typedef float vector __attribute__((vector_size(16)));
+
+static NOINLINE void keep(void *p) {
+  __asm__ volatile("" ::"r"(p) : "memory");
+}
+
+/* A local that is spilled to memory with an aligned store. */
+static NOINLINE float spill(void) {
+  volatile vector v = {1, 2, 3, 4};
+  vector w = v + v;
+  keep(&w);
+  CHECK((uintptr_t)&w % 16 == 0);
+  return w[3];
+}
+
+static size_t unaligned_by;
+
+static void entry_alignment(struct cfiber_thread *t) {
+  (void)t;
+  char *frame = __builtin_frame_address(0);
+  CHECK((uintptr_t)frame % 16 == 0);
+  CHECK(frame > stack && frame <= stack + STACK_BYTES - unaligned_by);
+#ifndef CFIBER_SWITCH_UCONTEXT
+  /* Walkers of frame pointers find a zero. */
+  CHECK(*(uintptr_t *)frame == 0);
+#endif
+  CHECK(spill() == 8);
+  arrivals++;
+  cfiber_switch(&other_context, main_context, mark(1));
+  abort();
+}
+
+static void test_alignment(void) {
+  arrivals = 0;
+  for (unaligned_by = 0; unaligned_by < 64; unaligned_by++) {
+    memset(stack, 0xa5, STACK_BYTES); /* what an earlier fiber has left */
+    other_context = cfiber_switch_init(stack, stack + STACK_BYTES - unaligned_by, entry_alignment);
+    cfiber_switch(&main_context, other_context, mark(0));
+  }
+  CHECK(arrivals == 64);
+}
+
+#ifdef ROUND_UP
+static void entry_fp(struct cfiber_thread *t) {
+  (void)t;
+  CHECK(rounding() == 1); /* as it was before the switch */
+  round_to_nearest();
+  cfiber_switch(&other_context, main_context, mark(1));
+  CHECK(rounding() == 0);
+  round_up();
+  cfiber_switch(&other_context, main_context, mark(1));
+  abort();
+}
+
+static void test_fp_over_switches(void) {
+  other_context = cfiber_switch_init(stack, stack + STACK_BYTES, entry_fp);
+  round_up();
+  cfiber_switch(&main_context, other_context, mark(0));
+  CHECK(rounding() == 0);
+  cfiber_switch(&main_context, other_context, mark(0));
+  CHECK(rounding() == 1);
+  round_to_nearest();
+}
+#endif
+
+/* Runs below the frames of main_context and leaves nothing there as it was. */
+static intptr_t on_main_stack(void *arg) {
+  char deep[32 * 1024];
+  memset(deep, 0x5a, sizeof deep);
+  keep(deep);
+  CHECK(deep < stack || deep >= stack + STACK_BYTES);
+  CHECK((uintptr_t)__builtin_frame_address(0) % 16 == 0);
+  CHECK(spill() == 8);
+  return (intptr_t)arg + 1;
+}
+
+static void entry_call_on(struct cfiber_thread *t) {
+  (void)t;
+  for (;;) {
+    for (intptr_t i = 0; i < 10; i++)
+      CHECK(watched(main_context, (void *)(intptr_t(*)(void *))on_main_stack, (void *)i,
+                    (void (*)(void))cfiber_call_on) == (void *)(i + 1));
+    cfiber_switch(&other_context, main_context, mark(1));
+  }
+}
+
+static NOINLINE void test_call_on(void) {
+  char canary[4096];
+  memset(canary, 0x77, sizeof canary);
+  keep(canary);
+  other_context = cfiber_switch_init(stack, stack + STACK_BYTES, entry_call_on);
+  switch_function = (void (*)(void))cfiber_switch;
+  for (int i = 0; i < 10; i++)
+    there_and_back(&main_context, other_context, 0, 1);
+  for (size_t i = 0; i < sizeof canary; i++)
+    CHECK(canary[i] == 0x77);
+}
+
+static void test_bare_contexts(void) {
+  stack = malloc(STACK_BYTES);
+  test_registers((void (*)(void))cfiber_switch);
+  test_registers((void (*)(void))cfiber_switch_paired);
+  test_alignment();
+#ifdef ROUND_UP
+  test_fp_over_switches();
+#endif
+  test_call_on();
+  free(stack);
+}
+
+#else
+static void test_bare_contexts(void) {
+}
+#endif
+
+/* ---- Backtraces
+ * ---------------------------------------------------------------------------------------- */
+
+struct trace {
+  int n;
+  void *functions[64];
+};
+
+static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *p) {
+  struct trace *t = p;
+  if (t->n == 64)
+    return _URC_END_OF_STACK;
+  t->functions[t->n++] = _Unwind_FindEnclosingFunction((void *)(_Unwind_GetIP(context) - 1));
+  return _URC_NO_REASON;
+}
+
+static NOINLINE void take_trace(struct trace *t) {
+  t->n = 0;
+  _Unwind_Backtrace(frame, t);
+  keep(t);
+}
+
+static int position(const struct trace *t, cfiber_func fn) {
+  for (int i = 0; i < t->n; i++)
+    if (t->functions[i] == (void *)fn)
+      return i;
+  return -1;
+}
+
+static NOINLINE intptr_t deeper(void *p) {
+  take_trace(p);
+  keep(p);
+  return 0;
+}
+
+static NOINLINE intptr_t traced_fiber(void *unused) {
+  struct trace t;
+  (void)unused;
+  /* Not so deep that frames would be left out. */
+  CHECK(deeper(&t) == 0);
+  int here = position(&t, traced_fiber);
+  CHECK(here >= 1 && here <= 4);
+  /* Below it only what starts fibers: no frames of a scheduler, no garbage. */
+  CHECK(t.n - here <= 5);
+
+  CHECK(cfiber_on_native_stack(deeper, &t) == 0);
+  CHECK(position(&t, deeper) >= 0);
+  CHECK(t.n < 32);
+#ifndef CFIBER_SWITCH_UCONTEXT
+  /* Over the change of stacks back into the fiber. */
+  here = position(&t, traced_fiber);
+  CHECK(here >= 3);
+  CHECK(here >= 0 && t.n - here <= 5);
+#endif
+  keep(&t);
+  return 0;
+}
+
+/* ---- Fibers
+ * -----------------------------------------------------------------------------------------------
+ */
+
+static intptr_t sum_on_native(void *p) {
+  double *d = p;
+  return (intptr_t)(d[0] + d[1]);
+}
+
+/* Keeps values in as many registers as it can, over switches, on whatever thread. */
+static intptr_t busy_fiber(void *p) {
+  intptr_t seed = (intptr_t)p;
+  uint64_t a = (uint64_t)seed, b = a * 3, c = a * 5, d = a * 7, e = a * 11, f = a * 13;
+  double u = (double)seed, v = u * 2, w = u * 3, x = u * 4, y = u * 5, z = u * 6;
+  for (int i = 0; i < 500; i++) {
+    cfiber_yield();
+    a += 1, b += 2, c += 3, d += 4, e += 5, f += 6;
+    u += 1, v += 2, w += 3, x += 4, y += 5, z += 6;
+    if (i % 100 == 0) {
+      double two[2] = {u, v};
+      CHECK(cfiber_on_native_stack(sum_on_native, two) == (intptr_t)(u + v));
+      CHECK(spill() == 8);
+    }
+  }
+  uint64_t s = (uint64_t)seed;
+  CHECK(a == s + 500 && b == s * 3 + 1000 && c == s * 5 + 1500);
+  CHECK(d == s * 7 + 2000 && e == s * 11 + 2500 && f == s * 13 + 3000);
+  double r = (double)seed;
+  CHECK(u == r + 500 && v == r * 2 + 1000 && w == r * 3 + 1500);
+  CHECK(x == r * 4 + 2000 && y == r * 5 + 2500 && z == r * 6 + 3000);
+  return seed;
+}
+
+static intptr_t busy_fibers(void *unused) {
+  (void)unused;
+  enum { N = 64 };
+  cfiber_t *fibers[N];
+  for (intptr_t i = 0; i < N; i++)
+    CHECK((fibers[i] = cfiber_spawn(busy_fiber, (void *)i, NULL)) != NULL);
+  for (intptr_t i = 0; i < N; i++) {
+    intptr_t result = -1;
+    CHECK(cfiber_join(fibers[i], &result) == 0);
+    CHECK(result == i);
+  }
+  return 0;
+}
+
+static intptr_t many_native_calls(void *unused) {
+  (void)unused;
+  double two[2] = {20, 22};
+  for (int i = 0; i < 100000; i++) /* more than the stacks that sanitizers keep are deep */
+    if (cfiber_on_native_stack(sum_on_native, two) != 42)
+      return 1;
+  return 0;
+}
+
+static void run(cfiber_func fn, unsigned threads, unsigned migrate) {
+  struct cfiber_options options = {.threads = threads, .migrate = migrate};
+  intptr_t result = -1;
+  CHECK(cfiber_run(fn, NULL, &options, &result) == 0);
+  CHECK(result == 0);
+}
+
+int main(void) {
+  test_bare_contexts();
+#ifdef ROUND_UP
+  test_fp_control();
+  run(fp_of_fibers, 1, 0);
+#endif
+  run(traced_fiber, 1, 0);
+  run(busy_fibers, 1, 0);
+  run(busy_fibers, 2, 0);
+  run(busy_fibers, 2, 1);
+  run(many_native_calls, 1, 0);
+  return failures != 0;
+}
