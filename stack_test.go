@@ -20,7 +20,7 @@ import (
 func TestStackSizes(t *testing.T) {
 	rt := openTest(t, Options{StackSize: 64 << 10})
 	for _, c := range []struct{ size, depth int }{
-		{16 << 10, 10}, {32 << 10, 30}, {0, 80}, {100 << 10, 120}, {1 << 20, 1500}, {16 << 20, 25000},
+		{16 << 10, 6}, {32 << 10, 20}, {0, 50}, {100 << 10, 80}, {1 << 20, 1000}, {16 << 20, 15000},
 	} {
 		for range 20 {
 			if got := call(t, rt, ctest.Recurse, number(c.depth), Attr{StackSize: c.size}); got != c.depth {
@@ -58,7 +58,7 @@ func TestDeepCallsGiveMemoryBack(t *testing.T) {
 }
 
 // An overflow ends the process, with a message that names what there is to name,
-// and then Go's own report. The child is this test binary.
+// and then Go's own report (or the address sanitizer's). The child is this test binary.
 func TestOverflow(t *testing.T) {
 	const child = "CFIBER_TEST_OVERFLOW"
 	if kind := os.Getenv(child); kind != "" {
@@ -85,8 +85,8 @@ func TestOverflow(t *testing.T) {
 			`cfiber: stack overflow in fiber \d+ "deep one", entry function .*at 0x[0-9a-f]+`,
 			`its stack is 0x[0-9a-f]+ to 0x[0-9a-f]+ \(262144 bytes\)`,
 			`Options\.StackSize`,
-			`SIGSEGV|SIGBUS`,
-			`goroutine `,
+			`SIGSEGV|SIGBUS|AddressSanitizer`,
+			`goroutine |AddressSanitizer`,
 		} {
 			if !regexp.MustCompile(want).Match(out) {
 				t.Errorf("%s: no %q in\n%s", kind, want, out)

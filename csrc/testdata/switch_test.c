@@ -21,125 +21,20 @@ static int failures;
 
 #define NOINLINE __attribute__((noinline))
 
-/* ---- Probes: a call with all callee-saved registers known before and looked at after ----------
- */
+/* To the compiler, p may be used, and what it points to changed. */
+static NOINLINE void keep(void *p) {
+  __asm__ volatile("" ::"r"(p) : "memory");
+}
 
-/*
- * probe(a, b, c, in, out, fn) loads the registers from `in`, calls fn(a, b, c),
- * and stores what they are then in `out`.
- */
-#if defined(__x86_64__)
-#define REGISTERS 6
-__asm__(".text\n"
-        ".p2align 4\n"
-        ".globl cfiber_test_probe\n"
-        "cfiber_test_probe:\n"
-        "  pushq %rbp\n"
-        "  pushq %rbx\n"
-        "  pushq %r12\n"
-        "  pushq %r13\n"
-        "  pushq %r14\n"
-        "  pushq %r15\n"
-        "  pushq %r8\n"
-        "  movq 0(%rcx), %rbp\n"
-        "  movq 8(%rcx), %rbx\n"
-        "  movq 16(%rcx), %r12\n"
-        "  movq 24(%rcx), %r13\n"
-        "  movq 32(%rcx), %r14\n"
-        "  movq 40(%rcx), %r15\n"
-        "  callq *%r9\n"
-        "  popq %r8\n"
-        "  movq %rbp, 0(%r8)\n"
-        "  movq %rbx, 8(%r8)\n"
-        "  movq %r12, 16(%r8)\n"
-        "  movq %r13, 24(%r8)\n"
-        "  movq %r14, 32(%r8)\n"
-        "  movq %r15, 40(%r8)\n"
-        "  popq %r15\n"
-        "  popq %r14\n"
-        "  popq %r13\n"
-        "  popq %r12\n"
-        "  popq %rbx\n"
-        "  popq %rbp\n"
-        "  retq\n");
-#elif defined(__aarch64__)
-#define REGISTERS 18 /* x19-x28, d8-d15 */
-__asm__(".text\n"
-        ".p2align 4\n"
-        ".globl cfiber_test_probe\n"
-        "cfiber_test_probe:\n"
-        "  hint #34\n"
-        "  stp x29, x30, [sp, #-176]!\n"
-        "  mov x29, sp\n"
-        "  stp x19, x20, [sp, #16]\n"
-        "  stp x21, x22, [sp, #32]\n"
-        "  stp x23, x24, [sp, #48]\n"
-        "  stp x25, x26, [sp, #64]\n"
-        "  stp x27, x28, [sp, #80]\n"
-        "  stp d8, d9, [sp, #96]\n"
-        "  stp d10, d11, [sp, #112]\n"
-        "  stp d12, d13, [sp, #128]\n"
-        "  stp d14, d15, [sp, #144]\n"
-        "  str x4, [sp, #160]\n"
-        "  ldp x19, x20, [x3, #0]\n"
-        "  ldp x21, x22, [x3, #16]\n"
-        "  ldp x23, x24, [x3, #32]\n"
-        "  ldp x25, x26, [x3, #48]\n"
-        "  ldp x27, x28, [x3, #64]\n"
-        "  ldp d8, d9, [x3, #80]\n"
-        "  ldp d10, d11, [x3, #96]\n"
-        "  ldp d12, d13, [x3, #112]\n"
-        "  ldp d14, d15, [x3, #128]\n"
-        "  blr x5\n"
-        "  ldr x4, [sp, #160]\n"
-        "  stp x19, x20, [x4, #0]\n"
-        "  stp x21, x22, [x4, #16]\n"
-        "  stp x23, x24, [x4, #32]\n"
-        "  stp x25, x26, [x4, #48]\n"
-        "  stp x27, x28, [x4, #64]\n"
-        "  stp d8, d9, [x4, #80]\n"
-        "  stp d10, d11, [x4, #96]\n"
-        "  stp d12, d13, [x4, #112]\n"
-        "  stp d14, d15, [x4, #128]\n"
-        "  ldp x19, x20, [sp, #16]\n"
-        "  ldp x21, x22, [sp, #32]\n"
-        "  ldp x23, x24, [sp, #48]\n"
-        "  ldp x25, x26, [sp, #64]\n"
-        "  ldp x27, x28, [sp, #80]\n"
-        "  ldp d8, d9, [sp, #96]\n"
-        "  ldp d10, d11, [sp, #112]\n"
-        "  ldp d12, d13, [sp, #128]\n"
-        "  ldp d14, d15, [sp, #144]\n"
-        "  ldp x29, x30, [sp], #176\n"
-        "  ret\n");
-#endif
+typedef float vector __attribute__((vector_size(16)));
 
-#ifdef REGISTERS
-/* The name is given, since Mach-O would put an underscore before it. */
-void *probe(void *a, void *b, void *c, const uint64_t *in, uint64_t *out,
-            void (*fn)(void)) __asm__("cfiber_test_probe");
-#endif
-
-/* fn(a, b, c), with the registers watched where there is a probe for them. */
-static void *watched(void *a, void *b, void *c, void (*fn)(void)) {
-#ifdef REGISTERS
-  static uint64_t salt;
-  uint64_t in[REGISTERS], out[REGISTERS];
-  salt++;
-  for (int i = 0; i < REGISTERS; i++)
-    in[i] = salt << 32 | UINT64_C(0x5a000000) | (uint64_t)i;
-  void *result = probe(a, b, c, in, out, fn);
-  for (int i = 0; i < REGISTERS; i++) {
-    if (in[i] != out[i]) {
-      failures++;
-      fprintf(stderr, "callee-saved register number %d: %#llx before, %#llx after\n", i,
-              (unsigned long long)in[i], (unsigned long long)out[i]);
-    }
-  }
-  return result;
-#else
-  return ((void *(*)(void *, void *, void *))fn)(a, b, c);
-#endif
+/* A local that is spilled to memory with an aligned store. */
+static NOINLINE float spill(void) {
+  volatile vector v = {1, 2, 3, 4};
+  vector w = v + v;
+  keep(&w);
+  CHECK((uintptr_t)&w % 16 == 0);
+  return w[3];
 }
 
 /* ---- The FP control word
@@ -157,16 +52,16 @@ static void *watched(void *a, void *b, void *c, void (*fn)(void)) {
 
 /* 0: to nearest, 1: up; 2: the units of the machine disagree. */
 static int rounding(void) {
-  volatile double one = 1, three = 3;
-  volatile long double lone = 1, lthree = 3;
-  volatile double third = one / three;
-  volatile long double lthird = lone / lthree;
-  int up = third > 0x1.5555555555555p-2;
+  volatile double one = 1, seven = 7;
+  volatile long double lone = 1, lseven = 7;
+  volatile double seventh = one / seven; /* to nearest, it is rounded down in all formats */
+  volatile long double lseventh = lone / lseven;
+  int up = seventh > 0x1.2492492492492p-3;
 #if defined(__x86_64__)
-  int lup = lthird > 0xa.aaaaaaaaaaaaaabp-5L;
+  int lup = lseventh > 0x9.249249249249249p-6L;
   return up == lup ? up : 2;
 #else
-  (void)lthird; /* not done by the hardware */
+  (void)lseventh; /* not done by the hardware */
   return up;
 #endif
 }
@@ -256,6 +151,126 @@ static intptr_t fp_of_fibers(void *unused) {
  */
 #ifndef CFIBER_SANITIZE
 
+* /
+
+/*
+ * probe(a, b, c, in, out, fn) loads all callee-saved registers from `in`, calls
+ * fn(a, b, c), and stores what they are then in `out`.
+ */
+#if defined(__x86_64__)
+#define REGISTERS 6
+    __asm__(".text\n"
+            ".p2align 4\n"
+            ".globl cfiber_test_probe\n"
+            "cfiber_test_probe:\n"
+            "  pushq %rbp\n"
+            "  pushq %rbx\n"
+            "  pushq %r12\n"
+            "  pushq %r13\n"
+            "  pushq %r14\n"
+            "  pushq %r15\n"
+            "  pushq %r8\n"
+            "  movq 0(%rcx), %rbp\n"
+            "  movq 8(%rcx), %rbx\n"
+            "  movq 16(%rcx), %r12\n"
+            "  movq 24(%rcx), %r13\n"
+            "  movq 32(%rcx), %r14\n"
+            "  movq 40(%rcx), %r15\n"
+            "  callq *%r9\n"
+            "  popq %r8\n"
+            "  movq %rbp, 0(%r8)\n"
+            "  movq %rbx, 8(%r8)\n"
+            "  movq %r12, 16(%r8)\n"
+            "  movq %r13, 24(%r8)\n"
+            "  movq %r14, 32(%r8)\n"
+            "  movq %r15, 40(%r8)\n"
+            "  popq %r15\n"
+            "  popq %r14\n"
+            "  popq %r13\n"
+            "  popq %r12\n"
+            "  popq %rbx\n"
+            "  popq %rbp\n"
+            "  retq\n");
+#elif defined(__aarch64__)
+#define REGISTERS 18 /* x19-x28, d8-d15 */
+    __asm__(".text\n"
+            ".p2align 4\n"
+            ".globl cfiber_test_probe\n"
+            "cfiber_test_probe:\n"
+            "  hint #34\n"
+            "  stp x29, x30, [sp, #-176]!\n"
+            "  mov x29, sp\n"
+            "  stp x19, x20, [sp, #16]\n"
+            "  stp x21, x22, [sp, #32]\n"
+            "  stp x23, x24, [sp, #48]\n"
+            "  stp x25, x26, [sp, #64]\n"
+            "  stp x27, x28, [sp, #80]\n"
+            "  stp d8, d9, [sp, #96]\n"
+            "  stp d10, d11, [sp, #112]\n"
+            "  stp d12, d13, [sp, #128]\n"
+            "  stp d14, d15, [sp, #144]\n"
+            "  str x4, [sp, #160]\n"
+            "  ldp x19, x20, [x3, #0]\n"
+            "  ldp x21, x22, [x3, #16]\n"
+            "  ldp x23, x24, [x3, #32]\n"
+            "  ldp x25, x26, [x3, #48]\n"
+            "  ldp x27, x28, [x3, #64]\n"
+            "  ldp d8, d9, [x3, #80]\n"
+            "  ldp d10, d11, [x3, #96]\n"
+            "  ldp d12, d13, [x3, #112]\n"
+            "  ldp d14, d15, [x3, #128]\n"
+            "  blr x5\n"
+            "  ldr x4, [sp, #160]\n"
+            "  stp x19, x20, [x4, #0]\n"
+            "  stp x21, x22, [x4, #16]\n"
+            "  stp x23, x24, [x4, #32]\n"
+            "  stp x25, x26, [x4, #48]\n"
+            "  stp x27, x28, [x4, #64]\n"
+            "  stp d8, d9, [x4, #80]\n"
+            "  stp d10, d11, [x4, #96]\n"
+            "  stp d12, d13, [x4, #112]\n"
+            "  stp d14, d15, [x4, #128]\n"
+            "  ldp x19, x20, [sp, #16]\n"
+            "  ldp x21, x22, [sp, #32]\n"
+            "  ldp x23, x24, [sp, #48]\n"
+            "  ldp x25, x26, [sp, #64]\n"
+            "  ldp x27, x28, [sp, #80]\n"
+            "  ldp d8, d9, [sp, #96]\n"
+            "  ldp d10, d11, [sp, #112]\n"
+            "  ldp d12, d13, [sp, #128]\n"
+            "  ldp d14, d15, [sp, #144]\n"
+            "  ldp x29, x30, [sp], #176\n"
+            "  ret\n");
+#endif
+
+#ifdef REGISTERS
+/* The name is given, since Mach-O would put an underscore before it. */
+void *probe(void *a, void *b, void *c, const uint64_t *in, uint64_t *out,
+            void (*fn)(void)) __asm__("cfiber_test_probe");
+#endif
+
+/* fn(a, b, c), with the registers watched where there is a probe for them. */
+static void *watched(void *a, void *b, void *c, void (*fn)(void)) {
+#ifdef REGISTERS
+  static uint64_t salt;
+  uint64_t in[REGISTERS], out[REGISTERS];
+  salt++;
+  for (int i = 0; i < REGISTERS; i++)
+    in[i] = salt << 32 | UINT64_C(0x5a000000) | (uint64_t)i;
+  void *result = probe(a, b, c, in, out, fn);
+  for (int i = 0; i < REGISTERS; i++) {
+    if (in[i] != out[i]) {
+      failures++;
+      fprintf(stderr, "callee-saved register number %d: %#llx before, %#llx after\n", i,
+              (unsigned long long)in[i], (unsigned long long)out[i]);
+    }
+  }
+  return result;
+#else
+  return ((void *(*)(void *, void *, void *))fn)(a, b, c);
+#endif
+}
+
 #define STACK_BYTES ((size_t)256 * 1024)
 
 static char *stack;
@@ -290,21 +305,6 @@ static void test_registers(void (*function)(void)) {
   for (int i = 0; i < 1000; i++)
     there_and_back(&main_context, other_context, 0, 1);
   CHECK(arrivals == 1000);
-}
-
-typedef float vector __attribute__((vector_size(16)));
-
-static NOINLINE void keep(void *p) {
-  __asm__ volatile("" ::"r"(p) : "memory");
-}
-
-/* A local that is spilled to memory with an aligned store. */
-static NOINLINE float spill(void) {
-  volatile vector v = {1, 2, 3, 4};
-  vector w = v + v;
-  keep(&w);
-  CHECK((uintptr_t)&w % 16 == 0);
-  return w[3];
 }
 
 static size_t unaligned_by;

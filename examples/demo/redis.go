@@ -27,7 +27,7 @@ type redisResult struct {
 func serveRedis(load func(addr string) (loadgen.Result, error)) (result redisResult, err error) {
 	// The client takes as much of the CPUs as the server can leave it. That threads
 	// have to wait for one then is not worth a warning.
-	rt, err := cfiber.New(cfiber.Options{Logger: slog.New(slog.DiscardHandler)})
+	rt, err := cfiber.New(cfiber.Options{})
 	if err != nil {
 		return result, err
 	}
