@@ -36,10 +36,20 @@ func socketpair(t testing.TB, typ int) (a, b int) {
 	return p[0], p[1]
 }
 
-// idle waits until all threads of the runtime wait in their pollers.
+// idle waits until all threads of the runtime wait in their pollers and nothing
+// is queued. A thread that has announced itself idle may yet find something, so
+// nothing may have happened between two looks.
 func idle(t testing.TB, rt *Runtime) {
 	t.Helper()
-	await(t, "the runtime is idle", func() bool { s := rt.Stats(); return s.Threads == s.IdleThreads })
+	await(t, "the runtime is idle", func() bool {
+		before := rt.Stats()
+		if before.Threads != before.IdleThreads || rt.stealable() {
+			return false
+		}
+		after := rt.Stats()
+		return after.Threads == after.IdleThreads && after.Switches == before.Switches &&
+			after.Waits == before.Waits
+	})
 }
 
 // The tests in C, each run on a fiber of a Go runtime, and again without any.
@@ -127,8 +137,9 @@ func TestNoHerd(t *testing.T) {
 		unix.Write(b, []byte{1})
 		await(t, "one reader done", func() bool { return rt.Stats().Live == uint64(n-i-1) })
 	}
-	// Two per datagram: the reader, and the next, to which it passes the edge.
-	if got := rt.Stats().Switches - before; got > 4*sent {
+	// Some per datagram: the reader, the next, to which it passes the edge, and each
+	// waiter once to confirm the registration. A herd would be half of n each time.
+	if got := rt.Stats().Switches - before; got > sent*n/5 {
 		t.Errorf("%d switches for %d datagrams", got, sent)
 	}
 	call(t, rt, ctest.CloseFD, number(a))

@@ -32,8 +32,9 @@ func (rt *Runtime) handOver(t *cThread, first, last *cFiber) {
 }
 
 // idleSearch hands the chain (nil: an order to look for work) to one idle
-// thread among the next `tries`, from a rotating index.
-func (rt *Runtime) idleSearch(first, last *cFiber, tries uint32) bool {
+// thread among the next `tries`, from a rotating index, and returns it; the
+// caller wakes it.
+func (rt *Runtime) idleSearch(first, last *cFiber, tries uint32) *cThread {
 	active := rt.c.active.Load()
 	start := rt.c.idleSearchIndex.Add(1)
 	value := uintptr(readyBusy)
@@ -41,14 +42,13 @@ func (rt *Runtime) idleSearch(first, last *cFiber, tries uint32) bool {
 		value = addressOf(first)
 		last.next = 0
 	}
-	for i := uint32(0); i < min(tries, active); i++ {
+	for i := range min(tries, active) {
 		t := rt.thread((start + i) % active)
 		if t.readyQueue.Load() == readyIdle && t.readyQueue.CompareAndSwap(readyIdle, value) {
-			rt.wakeThread(t)
-			return true
+			return t
 		}
 	}
-	return false
+	return nil
 }
 
 // inject pushes the chain on the queue that any thread takes from.
@@ -66,12 +66,18 @@ func (rt *Runtime) inject(first, last *cFiber) {
 // will find what has just been published, since it looks once more after it
 // has announced that it no longer does.
 func (rt *Runtime) wakeSearcher() {
-	if rt.c.searching.Load() != 0 || rt.c.idle.Load() == 0 || !rt.c.searching.CompareAndSwap(0, 1) {
+	if rt.c.searching.Load() != searchingNobody || rt.c.idle.Load() == 0 ||
+		!rt.c.searching.CompareAndSwap(searchingNobody, searchingChoosing) {
 		return
 	}
-	if !rt.idleSearch(nil, nil, maxThreads) {
-		rt.c.searching.Add(^uint32(0))
+	t := rt.idleSearch(nil, nil, maxThreads)
+	if t == nil {
+		rt.c.searching.Store(searchingNobody)
+		return
 	}
+	// Before the wake: a thread must not fall asleep again as the one who searches.
+	rt.c.searching.Store(t.index + 1)
+	rt.wakeThread(t)
 }
 
 // takeMovable empties the ready queue of a thread that does not come back for

@@ -77,7 +77,7 @@ type cPoller struct {
 // cRuntime is the first part of struct cfiber_runtime.
 type cRuntime struct {
 	idle            atomic.Uint32 // threads in or about to enter the poller
-	searching       atomic.Uint32 // threads woken to look for work
+	searching       atomic.Uint32 // who looks for work: index + 1, or one of two constants
 	idleSearchIndex atomic.Uint32
 	_               [52]byte
 
@@ -111,6 +111,9 @@ const (
 
 	readyIdle = 0 // about to wait, or waiting
 	readyBusy = 1 // awake, nothing handed over
+
+	searchingNobody   = 0
+	searchingChoosing = 1<<32 - 1
 
 	flagMigratable = 0x1
 	flagKeepFP     = 0x2

@@ -20,8 +20,11 @@ import (
 //  3. Self. Go has no queue of its own: put it where all threads look, and see
 //     to it that one looks.
 func (rt *Runtime) schedule(first, last *cFiber) {
-	if rt.c.idle.Load() > 0 && rt.idleSearch(first, last, maxIdleSearch) {
-		return
+	if rt.c.idle.Load() > 0 {
+		if t := rt.idleSearch(first, last, maxIdleSearch); t != nil {
+			rt.wakeThread(t)
+			return
+		}
 	}
 	if rt.c.reserved.Load() < rt.c.limit.Load() && rt.grow(first) {
 		return

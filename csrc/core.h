@@ -160,6 +160,14 @@ struct fiber_list {
 
 #define RING_SIZE 256u
 
+/*
+ * Values of struct cfiber_runtime.searching: nobody, index + 1 of the thread
+ * that was woken to look for work and has not ended its search, or somebody
+ * is just choosing one.
+ */
+#define SEARCHING_NOBODY 0u
+#define SEARCHING_CHOOSING UINT32_MAX
+
 /* What a thread's poller needs; see poller.h. */
 struct poller {
   int32_t fd;           /* shared: epoll or kqueue */
@@ -224,7 +232,6 @@ struct cfiber_thread {
   int64_t last_poll; /* when the poller was last asked */
   int32_t tick_span; /* the tick's last starting value */
   uint32_t steal_index;
-  bool searching;
   uint32_t fp_control; /* the thread's own FP control word */
 
   uint64_t next_id, last_id; /* a block of ids, see cfiber_id_block */
@@ -274,7 +281,7 @@ struct stack_class {
 struct cfiber_runtime {
   /* Read by every producer of work, written when a thread falls asleep or wakes. */
   _Atomic(uint32_t) idle CACHE_ALIGNED; /* shared: threads in or about to enter the poller */
-  _Atomic(uint32_t) searching;          /* shared: threads woken to look for work */
+  _Atomic(uint32_t) searching;          /* shared: who looks for work, see below */
   _Atomic(uint32_t) idle_search_index;  /* shared */
 
   /* Threads: allocated is fixed, reserved >= active. */
@@ -473,9 +480,13 @@ int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, s
 /* The number fd is a new descriptor: what is known of an old one is void. */
 void cfiber_fd_renew(struct cfiber_runtime *rt, int fd);
 
-/* An event of a poller. A stale generation is dropped. */
-void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, bool readable,
-                     bool writable);
+/*
+ * An event of a poller, by direction. READY_FOR_GOOD is the end of the stream
+ * or an error: it concerns every waiter, and stays. A stale generation is dropped.
+ */
+enum readiness { NOT_READY, READY, READY_FOR_GOOD };
+void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, enum readiness readable,
+                     enum readiness writable);
 
 /* ---- stack.c ----------------------------------------------------------- */
 

@@ -9,7 +9,8 @@
  * again instead of parking.
  *
  * One edge wakes one waiter. It serves itself, and passes the edge on to the
- * next, until one of them gets EAGAIN.
+ * next, until one of them gets EAGAIN. The end of a stream wakes all: it is
+ * there for each of them.
  *
  * The kernel forgets a registration silently when the descriptor is closed, and
  * the next owner of the number must not inherit the entry:
@@ -388,19 +389,19 @@ int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, s
 
 /* ---- Events and close ------------------------------------------------------------------------ */
 
-void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, bool readable,
-                     bool writable) {
+void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, enum readiness readable,
+                     enum readiness writable) {
   struct fd_entry *entry = find(t->runtime, fd);
   if (!entry)
     return;
-  bool ready[2] = {[DIR_READ] = readable, [DIR_WRITE] = writable};
+  enum readiness ready[2] = {[DIR_READ] = readable, [DIR_WRITE] = writable};
   struct cfiber_thread *self = cfiber_thread_self();
   cfiber_lock(&entry->lock);
   for (int dir = 0; dir < 2 && entry->owner && entry->generation == generation; dir++) {
     if (!ready[dir])
       continue;
     atomic_fetch_add_explicit(&entry->sequence[dir], 1, memory_order_release);
-    wake_waiters(self, &entry->waiters[dir], WAKE_EVENT, false);
+    wake_waiters(self, &entry->waiters[dir], WAKE_EVENT, ready[dir] == READY_FOR_GOOD);
   }
   cfiber_unlock(&entry->lock);
 }

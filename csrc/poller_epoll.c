@@ -17,8 +17,9 @@
 /* What the wake event carries: no descriptor. */
 #define WAKE_DATA UINT64_MAX
 
-#define READABLE (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR)
-#define WRITABLE (EPOLLOUT | EPOLLHUP | EPOLLERR)
+static enum readiness readiness(uint32_t events, uint32_t once, uint32_t for_good) {
+  return events & for_good ? READY_FOR_GOOD : events & once ? READY : NOT_READY;
+}
 
 int cfiber_poller_open(struct poller *p) {
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
@@ -87,8 +88,10 @@ int cfiber_poller_wait(struct cfiber_thread *t, int64_t timeout) {
   for (int i = 0; i < n; i++) {
     if (events[i].data.u64 == WAKE_DATA)
       continue;
+    uint32_t what = events[i].events;
     cfiber_fd_event(t, (int)(uint32_t)events[i].data.u64, (uint32_t)(events[i].data.u64 >> 32),
-                    events[i].events & READABLE, events[i].events & WRITABLE);
+                    readiness(what, EPOLLIN | EPOLLPRI, EPOLLRDHUP | EPOLLHUP | EPOLLERR),
+                    readiness(what, EPOLLOUT, EPOLLHUP | EPOLLERR));
   }
   return 0;
 }

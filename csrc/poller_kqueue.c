@@ -243,8 +243,10 @@ static void deliver(struct cfiber_thread *t, const struct kevent *k) {
   /* The end of a file, or an error, is for both directions to find out about. A write filter
    * reports the peer's reset, and the read filter alone may not. */
   bool both = k->flags & (EV_EOF | EV_ERROR);
-  cfiber_fd_event(t, (int)k->ident, (uint32_t)(uintptr_t)k->udata, both || k->filter == EVFILT_READ,
-                  both || k->filter == EVFILT_WRITE);
+  enum readiness end = both ? READY_FOR_GOOD : NOT_READY;
+  cfiber_fd_event(t, (int)k->ident, (uint32_t)(uintptr_t)k->udata,
+                  k->filter == EVFILT_READ && !both ? READY : end,
+                  k->filter == EVFILT_WRITE && !both ? READY : end);
 }
 
 int cfiber_poller_wait(struct cfiber_thread *t, int64_t timeout) {

@@ -20,6 +20,8 @@
 #include "sanitizer.h"
 #include "switch.h"
 
+#include <sched.h>
+
 /* The scheduler looks around after at most so many switches ... */
 #define TICK_SPAN 61
 /* ... or, where switches are slow, about this often ... */
@@ -101,28 +103,29 @@ static void hand_over(struct cfiber_thread *self, struct cfiber_thread *t, struc
     cfiber_thread_wake(self, t);
 }
 
-/* Hands the chain to one idle thread among the next `tries`. */
-static bool idle_search(struct cfiber_runtime *rt, struct cfiber_thread *self, struct cfiber *first,
-                        struct cfiber *last, uint32_t tries) {
+/*
+ * Hands the chain (NULL: an order to look for work) to one idle thread among the
+ * next `tries`, and returns it; the caller wakes it.
+ */
+static struct cfiber_thread *idle_search(struct cfiber_runtime *rt, struct cfiber_thread *self,
+                                         struct cfiber *first, struct cfiber *last,
+                                         uint32_t tries) {
   uint32_t active = atomic_load_explicit(&rt->active, memory_order_acquire);
   if (tries > active)
     tries = active;
   uint32_t start = atomic_fetch_add_explicit(&rt->idle_search_index, 1, memory_order_relaxed);
+  if (first)
+    last->next = NULL;
   for (uint32_t i = 0; i < tries; i++) {
     struct cfiber_thread *t = &rt->threads[(start + i) % active];
     uintptr_t idle = READY_IDLE;
-    if (t == self || atomic_load_explicit(&t->ready_queue, memory_order_relaxed) != READY_IDLE)
-      continue;
-    if (first)
-      last->next = NULL;
-    if (atomic_compare_exchange_strong_explicit(&t->ready_queue, &idle,
+    if (t != self && atomic_load_explicit(&t->ready_queue, memory_order_relaxed) == READY_IDLE &&
+        atomic_compare_exchange_strong_explicit(&t->ready_queue, &idle,
                                                 first ? (uintptr_t)first : READY_BUSY,
-                                                memory_order_seq_cst, memory_order_relaxed)) {
-      cfiber_thread_wake(self, t);
-      return true;
-    }
+                                                memory_order_seq_cst, memory_order_relaxed))
+      return t;
   }
-  return false;
+  return NULL;
 }
 
 /* Asks the host for one more thread, if there may be one. */
@@ -147,12 +150,15 @@ static void wake_searcher(struct cfiber_runtime *rt, struct cfiber_thread *self)
     want_thread(rt);
     return;
   }
-  uint32_t none = 0;
-  if (!atomic_compare_exchange_strong_explicit(&rt->searching, &none, 1, memory_order_seq_cst,
-                                               memory_order_relaxed))
+  uint32_t nobody = SEARCHING_NOBODY;
+  if (!atomic_compare_exchange_strong_explicit(&rt->searching, &nobody, SEARCHING_CHOOSING,
+                                               memory_order_seq_cst, memory_order_relaxed))
     return;
-  if (!idle_search(rt, self, NULL, NULL, UINT32_MAX))
-    atomic_fetch_sub_explicit(&rt->searching, 1, memory_order_seq_cst);
+  struct cfiber_thread *t = idle_search(rt, self, NULL, NULL, UINT32_MAX);
+  /* Before the wake: a thread must not fall asleep again as the one who searches. */
+  atomic_store_explicit(&rt->searching, t ? t->index + 1 : SEARCHING_NOBODY, memory_order_seq_cst);
+  if (t)
+    cfiber_thread_wake(self, t);
 }
 
 static void inject(struct cfiber_runtime *rt, struct cfiber *first, struct cfiber *last) {
@@ -184,9 +190,13 @@ void cfiber_schedule(struct cfiber_runtime *rt, struct cfiber_thread *self,
     f->next = first;
     first = f;
   }
-  if (atomic_load_explicit(&rt->idle, memory_order_relaxed) &&
-      idle_search(rt, self, first, last, MAX_IDLE_SEARCH))
+  struct cfiber_thread *t = NULL;
+  if (atomic_load_explicit(&rt->idle, memory_order_relaxed))
+    t = idle_search(rt, self, first, last, MAX_IDLE_SEARCH);
+  if (t) {
+    cfiber_thread_wake(self, t);
     return;
+  }
   inject(rt, first, last);
   wake_searcher(rt, self);
 }
@@ -392,9 +402,27 @@ static int64_t patience(struct cfiber_thread *t) {
   return left > 0 ? left : 0;
 }
 
+/* Whether t is the thread that was woken to look for work. */
+static bool is_searching(const struct cfiber_thread *t) {
+  return atomic_load_explicit(&t->runtime->searching, memory_order_seq_cst) == t->index + 1;
+}
+
 static void stop_searching(struct cfiber_thread *t) {
-  t->searching = false;
-  atomic_fetch_sub_explicit(&t->runtime->searching, 1, memory_order_seq_cst);
+  atomic_store_explicit(&t->runtime->searching, SEARCHING_NOBODY, memory_order_seq_cst);
+}
+
+/*
+ * Somebody may have just chosen this thread to search, and not have noted it
+ * yet. The thread must know before it runs a fiber, however long that takes.
+ */
+static void await_choice(struct cfiber_runtime *rt) {
+  for (unsigned spins = 0;
+       atomic_load_explicit(&rt->searching, memory_order_seq_cst) == SEARCHING_CHOOSING;) {
+    if (++spins < 64)
+      cfiber_relax();
+    else
+      sched_yield(); /* the chooser may be descheduled */
+  }
 }
 
 /* Sleeps until there is something to do. */
@@ -405,7 +433,7 @@ static void idle(struct cfiber_thread *t) {
                                                memory_order_seq_cst, memory_order_relaxed))
     return; /* something has been handed over */
   atomic_fetch_add_explicit(&rt->idle, 1, memory_order_seq_cst);
-  if (t->searching)
+  if (is_searching(t))
     stop_searching(t);
 
   /* Announced; now look again. */
@@ -421,9 +449,9 @@ static void idle(struct cfiber_thread *t) {
 
   uintptr_t handed = atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst);
   atomic_fetch_sub_explicit(&rt->idle, 1, memory_order_seq_cst);
-  if (handed == READY_BUSY)
-    t->searching = true; /* woken to search, and counted by the waker */
-  else if (handed != READY_IDLE)
+  if (handed != READY_IDLE)
+    await_choice(rt);
+  if (handed > READY_BUSY)
     accept_list(t, handed);
   t->now = t->last_poll = cfiber_now();
   t->tick = t->tick_span;
@@ -438,7 +466,7 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
     if (!f && (take_global(t) || steal(t)))
       f = own(t);
     if (f) {
-      if (t->searching) {
+      if (UNLIKELY(is_searching(t))) {
         stop_searching(t);
         if (ring_size(t) || work_elsewhere(t))
           wake_searcher(t->runtime, t);
@@ -446,7 +474,7 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
       return f;
     }
     if (atomic_load_explicit(&t->runtime->stop, memory_order_acquire)) {
-      if (t->searching)
+      if (is_searching(t))
         stop_searching(t);
       return NULL;
     }

@@ -54,7 +54,7 @@ static int64_t now(void) {
   return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-/* ---- The thread under test, and what is delivered to it ------------------------------ */
+/* ---- The thread under test, and what is delivered to it -------------------------------- */
 
 static struct event {
   int fd;
@@ -64,8 +64,8 @@ static struct event {
 static int nseen;
 static int64_t waited; /* how long the last wait took */
 
-void tested_event(struct cfiber_thread *t, int fd, uint32_t generation, bool readable,
-                  bool writable) {
+void tested_event(struct cfiber_thread *t, int fd, uint32_t generation, enum readiness readable,
+                  enum readiness writable) {
   (void)t;
   if (nseen < (int)(sizeof seen / sizeof *seen))
     seen[nseen++] = (struct event){fd, generation, readable, writable};
@@ -207,7 +207,7 @@ static void test_wakes_across_threads(void) {
   drop(s.thread);
 }
 
-/* ---- Time ---------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------ */
 
 static void test_timeouts(void) {
   struct cfiber_thread *t = make();
@@ -241,8 +241,7 @@ static void test_signal(void) {
   drop(t);
 }
 
-/* ---- Descriptors ------------------------------------------------------------------------------
- */
+/* ---- Descriptors ----------------------------------------------------------------------- */
 
 static void test_edges(void) {
   struct cfiber_thread *t = make();
@@ -410,8 +409,7 @@ static void test_number_reused(void) {
   drop(t);
 }
 
-/* ---- Many
- * ------------------------------------------------------------------------------------------ */
+/* ---- Many ------------------------------------------------------------------------------ */
 
 #define MANY 200
 
@@ -453,8 +451,7 @@ static void test_many(bool sockets) {
   drop(t);
 }
 
-/* ---- Errors
- * --------------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------- */
 
 static void test_faults(void) {
   struct cfiber_thread *t = make();

@@ -37,8 +37,7 @@ static NOINLINE float spill(void) {
   return w[3];
 }
 
-/* ---- The FP control word
- * --------------------------------------------------------------------------- */
+/* ---- The FP control word --------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 #define ROUND_UP (UINT32_C(0x4000) | UINT32_C(0x0800) << 16)
@@ -142,8 +141,7 @@ static intptr_t fp_of_fibers(void *unused) {
 
 #endif /* ROUND_UP */
 
-/* ---- Bare contexts
- * ----------------------------------------------------------------------------------- */
+/* ---- Bare contexts --------------------------------------------------------------------- */
 
 /*
  * Not with the sanitizers, to which every switch must be announced; the tests
@@ -151,96 +149,94 @@ static intptr_t fp_of_fibers(void *unused) {
  */
 #ifndef CFIBER_SANITIZE
 
-* /
-
 /*
  * probe(a, b, c, in, out, fn) loads all callee-saved registers from `in`, calls
  * fn(a, b, c), and stores what they are then in `out`.
  */
 #if defined(__x86_64__)
 #define REGISTERS 6
-    __asm__(".text\n"
-            ".p2align 4\n"
-            ".globl cfiber_test_probe\n"
-            "cfiber_test_probe:\n"
-            "  pushq %rbp\n"
-            "  pushq %rbx\n"
-            "  pushq %r12\n"
-            "  pushq %r13\n"
-            "  pushq %r14\n"
-            "  pushq %r15\n"
-            "  pushq %r8\n"
-            "  movq 0(%rcx), %rbp\n"
-            "  movq 8(%rcx), %rbx\n"
-            "  movq 16(%rcx), %r12\n"
-            "  movq 24(%rcx), %r13\n"
-            "  movq 32(%rcx), %r14\n"
-            "  movq 40(%rcx), %r15\n"
-            "  callq *%r9\n"
-            "  popq %r8\n"
-            "  movq %rbp, 0(%r8)\n"
-            "  movq %rbx, 8(%r8)\n"
-            "  movq %r12, 16(%r8)\n"
-            "  movq %r13, 24(%r8)\n"
-            "  movq %r14, 32(%r8)\n"
-            "  movq %r15, 40(%r8)\n"
-            "  popq %r15\n"
-            "  popq %r14\n"
-            "  popq %r13\n"
-            "  popq %r12\n"
-            "  popq %rbx\n"
-            "  popq %rbp\n"
-            "  retq\n");
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl cfiber_test_probe\n"
+        "cfiber_test_probe:\n"
+        "  pushq %rbp\n"
+        "  pushq %rbx\n"
+        "  pushq %r12\n"
+        "  pushq %r13\n"
+        "  pushq %r14\n"
+        "  pushq %r15\n"
+        "  pushq %r8\n"
+        "  movq 0(%rcx), %rbp\n"
+        "  movq 8(%rcx), %rbx\n"
+        "  movq 16(%rcx), %r12\n"
+        "  movq 24(%rcx), %r13\n"
+        "  movq 32(%rcx), %r14\n"
+        "  movq 40(%rcx), %r15\n"
+        "  callq *%r9\n"
+        "  popq %r8\n"
+        "  movq %rbp, 0(%r8)\n"
+        "  movq %rbx, 8(%r8)\n"
+        "  movq %r12, 16(%r8)\n"
+        "  movq %r13, 24(%r8)\n"
+        "  movq %r14, 32(%r8)\n"
+        "  movq %r15, 40(%r8)\n"
+        "  popq %r15\n"
+        "  popq %r14\n"
+        "  popq %r13\n"
+        "  popq %r12\n"
+        "  popq %rbx\n"
+        "  popq %rbp\n"
+        "  retq\n");
 #elif defined(__aarch64__)
 #define REGISTERS 18 /* x19-x28, d8-d15 */
-    __asm__(".text\n"
-            ".p2align 4\n"
-            ".globl cfiber_test_probe\n"
-            "cfiber_test_probe:\n"
-            "  hint #34\n"
-            "  stp x29, x30, [sp, #-176]!\n"
-            "  mov x29, sp\n"
-            "  stp x19, x20, [sp, #16]\n"
-            "  stp x21, x22, [sp, #32]\n"
-            "  stp x23, x24, [sp, #48]\n"
-            "  stp x25, x26, [sp, #64]\n"
-            "  stp x27, x28, [sp, #80]\n"
-            "  stp d8, d9, [sp, #96]\n"
-            "  stp d10, d11, [sp, #112]\n"
-            "  stp d12, d13, [sp, #128]\n"
-            "  stp d14, d15, [sp, #144]\n"
-            "  str x4, [sp, #160]\n"
-            "  ldp x19, x20, [x3, #0]\n"
-            "  ldp x21, x22, [x3, #16]\n"
-            "  ldp x23, x24, [x3, #32]\n"
-            "  ldp x25, x26, [x3, #48]\n"
-            "  ldp x27, x28, [x3, #64]\n"
-            "  ldp d8, d9, [x3, #80]\n"
-            "  ldp d10, d11, [x3, #96]\n"
-            "  ldp d12, d13, [x3, #112]\n"
-            "  ldp d14, d15, [x3, #128]\n"
-            "  blr x5\n"
-            "  ldr x4, [sp, #160]\n"
-            "  stp x19, x20, [x4, #0]\n"
-            "  stp x21, x22, [x4, #16]\n"
-            "  stp x23, x24, [x4, #32]\n"
-            "  stp x25, x26, [x4, #48]\n"
-            "  stp x27, x28, [x4, #64]\n"
-            "  stp d8, d9, [x4, #80]\n"
-            "  stp d10, d11, [x4, #96]\n"
-            "  stp d12, d13, [x4, #112]\n"
-            "  stp d14, d15, [x4, #128]\n"
-            "  ldp x19, x20, [sp, #16]\n"
-            "  ldp x21, x22, [sp, #32]\n"
-            "  ldp x23, x24, [sp, #48]\n"
-            "  ldp x25, x26, [sp, #64]\n"
-            "  ldp x27, x28, [sp, #80]\n"
-            "  ldp d8, d9, [sp, #96]\n"
-            "  ldp d10, d11, [sp, #112]\n"
-            "  ldp d12, d13, [sp, #128]\n"
-            "  ldp d14, d15, [sp, #144]\n"
-            "  ldp x29, x30, [sp], #176\n"
-            "  ret\n");
+__asm__(".text\n"
+        ".p2align 4\n"
+        ".globl cfiber_test_probe\n"
+        "cfiber_test_probe:\n"
+        "  hint #34\n"
+        "  stp x29, x30, [sp, #-176]!\n"
+        "  mov x29, sp\n"
+        "  stp x19, x20, [sp, #16]\n"
+        "  stp x21, x22, [sp, #32]\n"
+        "  stp x23, x24, [sp, #48]\n"
+        "  stp x25, x26, [sp, #64]\n"
+        "  stp x27, x28, [sp, #80]\n"
+        "  stp d8, d9, [sp, #96]\n"
+        "  stp d10, d11, [sp, #112]\n"
+        "  stp d12, d13, [sp, #128]\n"
+        "  stp d14, d15, [sp, #144]\n"
+        "  str x4, [sp, #160]\n"
+        "  ldp x19, x20, [x3, #0]\n"
+        "  ldp x21, x22, [x3, #16]\n"
+        "  ldp x23, x24, [x3, #32]\n"
+        "  ldp x25, x26, [x3, #48]\n"
+        "  ldp x27, x28, [x3, #64]\n"
+        "  ldp d8, d9, [x3, #80]\n"
+        "  ldp d10, d11, [x3, #96]\n"
+        "  ldp d12, d13, [x3, #112]\n"
+        "  ldp d14, d15, [x3, #128]\n"
+        "  blr x5\n"
+        "  ldr x4, [sp, #160]\n"
+        "  stp x19, x20, [x4, #0]\n"
+        "  stp x21, x22, [x4, #16]\n"
+        "  stp x23, x24, [x4, #32]\n"
+        "  stp x25, x26, [x4, #48]\n"
+        "  stp x27, x28, [x4, #64]\n"
+        "  stp d8, d9, [x4, #80]\n"
+        "  stp d10, d11, [x4, #96]\n"
+        "  stp d12, d13, [x4, #112]\n"
+        "  stp d14, d15, [x4, #128]\n"
+        "  ldp x19, x20, [sp, #16]\n"
+        "  ldp x21, x22, [sp, #32]\n"
+        "  ldp x23, x24, [sp, #48]\n"
+        "  ldp x25, x26, [sp, #64]\n"
+        "  ldp x27, x28, [sp, #80]\n"
+        "  ldp d8, d9, [sp, #96]\n"
+        "  ldp d10, d11, [sp, #112]\n"
+        "  ldp d12, d13, [sp, #128]\n"
+        "  ldp d14, d15, [sp, #144]\n"
+        "  ldp x29, x30, [sp], #176\n"
+        "  ret\n");
 #endif
 
 #ifdef REGISTERS
@@ -407,8 +403,7 @@ static void test_bare_contexts(void) {
 }
 #endif
 
-/* ---- Backtraces
- * ---------------------------------------------------------------------------------------- */
+/* ---- Backtraces ------------------------------------------------------------------------ */
 
 struct trace {
   int n;
@@ -465,9 +460,7 @@ static NOINLINE intptr_t traced_fiber(void *unused) {
   return 0;
 }
 
-/* ---- Fibers
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Fibers ---------------------------------------------------------------------------- */
 
 static intptr_t sum_on_native(void *p) {
   double *d = p;

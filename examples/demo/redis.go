@@ -5,7 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
+
 	"net"
 	"syscall"
 	"time"
@@ -25,8 +25,6 @@ type redisResult struct {
 
 // serveRedis runs the server in this process while load drives it.
 func serveRedis(load func(addr string) (loadgen.Result, error)) (result redisResult, err error) {
-	// The client takes as much of the CPUs as the server can leave it. That threads
-	// have to wait for one then is not worth a warning.
 	rt, err := cfiber.New(cfiber.Options{})
 	if err != nil {
 		return result, err

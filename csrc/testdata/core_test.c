@@ -1,0 +1,761 @@
+/*
+ * core_test.c - what the core promises to C programs, and what its parts
+ * promise each other, where that is better seen from within.
+ */
+#define CFIBER_REDEFINE_ERRNO
+#include "core.h"
+#include "fault.h"
+#include "ring.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static _Atomic int failures;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      atomic_fetch_add(&failures, 1);                                                              \
+      fprintf(stderr, "%s:%d: %s: not so: %s (errno %d)\n", __FILE__, __LINE__, __func__,          \
+              #condition, errno);                                                                  \
+    }                                                                                              \
+  } while (0)
+#define FAILS(call, e) CHECK((call) == -1 && errno == (e))
+
+static cfiber_t *go(cfiber_func fn, void *arg) {
+  cfiber_t *f = cfiber_spawn(fn, arg, NULL);
+  CHECK(f);
+  return f;
+}
+
+static intptr_t joined(cfiber_t *f) {
+  intptr_t r;
+  return cfiber_join(f, &r) ? -errno : r;
+}
+
+static void run(cfiber_func fn, unsigned threads, unsigned migrate) {
+  struct cfiber_options options = {.threads = threads, .migrate = migrate};
+  CHECK(cfiber_run(fn, NULL, &options, NULL) == 0);
+}
+
+/* ---- Fibers used by many --------------------------------------------------------------------- */
+
+static intptr_t identity(void *p) {
+  return (intptr_t)p;
+}
+
+static intptr_t count(void *p) {
+  return atomic_fetch_add((_Atomic int *)p, 1);
+}
+
+static intptr_t sleep_long(void *p) {
+  if (p)
+    atomic_store((_Atomic int *)p, 1);
+  return cfiber_sleep(INT64_MAX) ? -errno : 0;
+}
+
+struct reading {
+  int fd;
+  _Atomic int started;
+};
+
+static intptr_t read_one(void *p) {
+  struct reading *r = p;
+  unsigned char c;
+  atomic_store(&r->started, 1);
+  ssize_t n = cfiber_read(r->fd, &c, 1);
+  return n < 0 ? -errno : n == 0 ? 1000 : c;
+}
+
+/* On one thread: whoever has set the flag and is not running waits. */
+static void until(_Atomic int *flag) {
+  while (!atomic_load(flag))
+    cfiber_yield();
+}
+
+static void put(int fd, unsigned char c) {
+  CHECK(write(fd, &c, 1) == 1);
+}
+
+/* ---- The ring: a thief takes half (S15), the oldest, and no list contains a sentinel (S4) -------
+ */
+
+static struct cfiber_thread *make_thread(void) {
+  void *memory = NULL;
+  if (posix_memalign(&memory, CACHE_LINE, sizeof(struct cfiber_thread)))
+    abort();
+  memset(memory, 0, sizeof(struct cfiber_thread));
+  return memory;
+}
+
+static void test_ring(void) {
+  struct cfiber_thread *t = make_thread();
+  static struct cfiber fibers[RING_SIZE + 1];
+  struct cfiber *out[RING_SIZE / 2];
+  CHECK(ring_pop(t) == NULL && ring_grab(t, out) == 0);
+  for (int i = 0; i < 11; i++)
+    CHECK(ring_push(t, &fibers[i]));
+  CHECK(ring_grab(t, out) == 6 && ring_size(t) == 5); /* half, rounded up */
+  for (int i = 0; i < 6; i++)
+    CHECK(out[i] == &fibers[i]);
+  for (int i = 6; i < 11; i++)
+    CHECK(ring_pop(t) == &fibers[i]);
+  CHECK(ring_pop(t) == NULL);
+  for (unsigned i = 0; i < RING_SIZE; i++)
+    CHECK(ring_push(t, &fibers[i]));
+  CHECK(!ring_push(t, &fibers[RING_SIZE]) && ring_size(t) == RING_SIZE);
+  CHECK(ring_grab(t, out) == RING_SIZE / 2 && ring_size(t) == RING_SIZE / 2);
+  free(t);
+}
+
+/* ---- No lost wake-up (S12, invariant 4). There is no watchdog here to hide one. -----------------
+ */
+
+/*
+ * Spawns a fiber and does not park until it has run: another thread must, which
+ * the time before was about to fall asleep.
+ */
+static intptr_t spawn_and_wait_busily(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 5000; i++) {
+    _Atomic int n = 0;
+    cfiber_t *f = go(count, &n);
+    while (!atomic_load(&n))
+      sched_yield();
+    CHECK(joined(f) == 0);
+  }
+  return 0;
+}
+
+enum { CROWD = 4 };
+
+static intptr_t meet(void *p) {
+  _Atomic int *n = p;
+  atomic_fetch_add(n, 1);
+  while (atomic_load(n) < CROWD)
+    sched_yield();
+  return 0;
+}
+
+/* As many fibers as threads that all must run at once: a batch wakes more than one (S15). */
+static intptr_t all_threads_meet(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 500; i++) {
+    _Atomic int n = 0;
+    cfiber_t *f[CROWD - 1];
+    for (int k = 0; k < CROWD - 1; k++)
+      f[k] = go(meet, &n);
+    meet(&n);
+    for (int k = 0; k < CROWD - 1; k++)
+      CHECK(joined(f[k]) == 0);
+  }
+  return 0;
+}
+
+/* A fiber that is at home on a sleeping thread is woken from another. */
+static intptr_t ping(void *p) {
+  int *fds = p;
+  char c;
+  for (int i = 0; i < 3000; i++) {
+    if (cfiber_read(fds[0], &c, 1) != 1 || cfiber_write(fds[1], &c, 1) != 1)
+      return -errno;
+  }
+  return 0;
+}
+
+static intptr_t ping_pong(void *unused) {
+  (void)unused;
+  int a[2], b[2];
+  CHECK(pipe(a) == 0 && pipe(b) == 0);
+  int one[2] = {a[0], b[1]}, other[2] = {b[0], a[1]};
+  cfiber_t *f = go(ping, one), *g = go(ping, other);
+  CHECK(cfiber_write(a[1], "x", 1) == 1);
+  CHECK(joined(f) == 0 && joined(g) == 0);
+  for (int i = 0; i < 2; i++) {
+    cfiber_close(a[i]);
+    cfiber_close(b[i]);
+  }
+  return 0;
+}
+
+/* ---- Events: a stale one finds nothing (S10) ----------------------------------------------------
+ */
+
+static intptr_t stale_event(void *unused) {
+  (void)unused;
+  struct cfiber_thread *t = cfiber_thread_self();
+  int fds[2];
+  CHECK(pipe(fds) == 0);
+  struct reading r = {.fd = fds[0]};
+  cfiber_t *f = go(read_one, &r);
+  until(&r.started);
+  CHECK(!t->local.head);
+  for (uint32_t generation = 2; generation < 10; generation++)
+    cfiber_fd_event(t, fds[0], generation, 1, 1);
+  CHECK(!t->local.head); /* a stale one, of whatever generation, wakes nobody */
+  cfiber_fd_event(t, fds[0], 1, 1, 1);
+  CHECK(t->local.head == f); /* the first registration's does */
+  put(fds[1], 5);
+  CHECK(joined(f) == 5);
+
+  /* After a close, what was in flight for the old owner does not wake the new one. */
+  CHECK(cfiber_close(fds[0]) == 0);
+  int again = dup(fds[1]);
+  close(again);
+  int next[2];
+  CHECK(pipe(next) == 0);
+  if (next[0] == fds[0]) {
+    r = (struct reading){.fd = next[0]};
+    f = go(read_one, &r);
+    until(&r.started);
+    cfiber_fd_event(t, next[0], 1, 1, 1);
+    CHECK(!t->local.head);
+    put(next[1], 6);
+    CHECK(joined(f) == 6);
+  }
+  close(next[0]);
+  close(next[1]);
+  close(fds[1]);
+  return 0;
+}
+
+/* ---- Timers: one that is not needed goes at once
+ * ------------------------------------------------- */
+
+static intptr_t timers_are_cleared(void *unused) {
+  (void)unused;
+  struct cfiber_thread *t = cfiber_thread_self();
+  int fds[2];
+  CHECK(pipe(fds) == 0);
+  for (int i = 0; i < 100; i++) {
+    struct reading r = {.fd = fds[0]};
+    cfiber_t *f = go(read_one, &r), *g = go(sleep_long, NULL), *h = go(identity, NULL);
+    cfiber_deadline(cfiber_now() + 3600 * NS_PER_S);
+    put(fds[1], 1);
+    CHECK(joined(f) == 1); /* under a deadline */
+    CHECK(joined(h) == 0);
+    cfiber_cancel(g); /* sleeping, with a timer far away */
+    CHECK(joined(g) == -ECANCELED);
+    cfiber_deadline(0);
+    CHECK(t->timers.n == 0);
+    CHECK(atomic_load(&t->timers.earliest) == INT64_MAX);
+  }
+  close(fds[0]);
+  close(fds[1]);
+  return 0;
+}
+
+/* Ten thousand in disorder, a third of them cancelled, fire in order. */
+struct alarm_clock {
+  int64_t when;
+  int64_t *last;
+};
+
+static intptr_t ring_the_bell(void *p) {
+  struct alarm_clock *a = p;
+  if (cfiber_sleep(a->when - cfiber_now()))
+    return -errno;
+  CHECK(*a->last <= a->when); /* one thread: nobody later has fired before */
+  *a->last = a->when;
+  return 0;
+}
+
+static intptr_t timers_in_order(void *unused) {
+  (void)unused;
+  enum { N = 3000 };
+  struct alarm_clock *a = malloc(N * sizeof *a);
+  cfiber_t **f = malloc(N * sizeof *f);
+  int64_t last = 0, base = cfiber_now() + 100 * NS_PER_MS;
+  for (unsigned i = 0; i < N; i++) {
+    a[i] = (struct alarm_clock){base + (int64_t)(i * 7919 % N) * 100, &last};
+    f[i] = go(ring_the_bell, &a[i]);
+  }
+  cfiber_yield();
+  for (unsigned i = 0; i < N; i += 3)
+    cfiber_cancel(f[i]);
+  for (unsigned i = 0; i < N; i++) {
+    intptr_t r = joined(f[i]);
+    CHECK(r == 0 || (r == -ECANCELED && i % 3 == 0));
+  }
+  free(a);
+  free(f);
+  return 0;
+}
+
+/* ---- errno is the fiber's, whoever else runs and wherever it goes on (S2)
+ * ------------------------- */
+
+static intptr_t keeps_errno(void *p) {
+  int mine = (int)(intptr_t)p, fds[2];
+  char c;
+  CHECK(pipe(fds) == 0);
+  for (int i = 0; i < 50; i++) {
+    errno = mine;
+    cfiber_yield();
+    CHECK(errno == mine);
+    CHECK(cfiber_sleep(1000 * (mine % 7)) == 0);
+    CHECK(errno == mine);
+    CHECK(cfiber_read(-1, &c, 1) == -1 && errno == EBADF);
+    cfiber_deadline(cfiber_now() + 1000);
+    CHECK(cfiber_read(fds[0], &c, 1) == -1 && errno == ETIMEDOUT);
+    cfiber_deadline(0);
+    CHECK(cfiber_spawn(NULL, NULL, NULL) == NULL && errno == EINVAL);
+  }
+  close(fds[0]);
+  close(fds[1]);
+  return 0;
+}
+
+static intptr_t errno_is_per_fiber(void *unused) {
+  (void)unused;
+  cfiber_t *f[20];
+  for (intptr_t i = 0; i < 20; i++)
+    f[i] = go(keeps_errno, (void *)(i + 200));
+  for (int i = 0; i < 20; i++)
+    CHECK(joined(f[i]) == 0);
+  return 0;
+}
+
+/* ---- Join and detach
+ * ---------------------------------------------------------------------------------- */
+
+struct pair_of_joiners {
+  cfiber_t *target;
+  _Atomic int ready;
+};
+
+static intptr_t join_it(void *p) {
+  struct pair_of_joiners *j = p;
+  intptr_t r;
+  atomic_fetch_add(&j->ready, 1);
+  while (atomic_load(&j->ready) < 2)
+    cfiber_yield();
+  return cfiber_join(j->target, &r) ? -errno : r;
+}
+
+/* Whoever comes second is told so, and the first is not forgotten (fault 18). */
+static intptr_t two_joiners(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 3000; i++) {
+    int fds[2];
+    CHECK(pipe(fds) == 0);
+    struct reading r = {.fd = fds[0]};
+    struct pair_of_joiners j = {.target = go(read_one, &r)};
+    cfiber_t *a = go(join_it, &j), *b = go(join_it, &j);
+    /* The target ends only when one of the two has given up. */
+    while (atomic_load(&a->joiner) != JOINER_FINISHED && atomic_load(&b->joiner) != JOINER_FINISHED)
+      cfiber_yield();
+    put(fds[1], 9);
+    intptr_t x = joined(a), y = joined(b);
+    CHECK((x == 9 && y == -EINVAL) || (x == -EINVAL && y == 9));
+    close(fds[0]);
+    close(fds[1]);
+  }
+  return 0;
+}
+
+static void *join_from_thread(void *p) {
+  intptr_t r = -1;
+  CHECK(cfiber_join(p, &r) == 0);
+  return (void *)r;
+}
+
+static intptr_t joined_by_a_thread(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 50; i++) {
+    int fds[2];
+    CHECK(pipe(fds) == 0);
+    struct reading r = {.fd = fds[0]};
+    cfiber_t *f = go(read_one, &r);
+    pthread_t thread;
+    void *result;
+    CHECK(pthread_create(&thread, NULL, join_from_thread, f) == 0);
+    if (i % 2) /* sometimes it has ended before, sometimes not */
+      while (atomic_load(&f->joiner) != JOINER_THREAD)
+        cfiber_yield();
+    put(fds[1], 8);
+    while (atomic_load(&r.started) == 0)
+      cfiber_yield();
+    cfiber_sleep(NS_PER_US);
+    /* This fiber must not block its thread while the other fiber needs it. */
+    while (atomic_load(&f->wait) & WAIT_LIVE)
+      cfiber_yield();
+    CHECK(pthread_join(thread, &result) == 0 && (intptr_t)result == 8);
+    close(fds[0]);
+    close(fds[1]);
+  }
+  return 0;
+}
+
+/* A completed fiber's result is not lost to a cancel of its joiner (fault 19). */
+static intptr_t join_under_cancel(void *p) {
+  intptr_t r = -1;
+  int e = cfiber_join(p, &r) ? errno : 0;
+  if (e == ECANCELED) {
+    cfiber_shield(1);
+    CHECK(cfiber_join(p, &r) == 0); /* the handle is still good */
+  } else {
+    CHECK(e == 0);
+  }
+  CHECK(r == 4);
+  return e;
+}
+
+static intptr_t cancelled_joiners(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 3000; i++) {
+    cfiber_t *f = go(identity, (void *)4), *g = go(join_under_cancel, f);
+    for (int k = i % 5; k > 0; k--)
+      cfiber_yield();
+    cfiber_cancel(g);
+    intptr_t e = joined(g);
+    CHECK(e == 0 || e == ECANCELED);
+  }
+  return 0;
+}
+
+/* Records of detached fibers come back. */
+static intptr_t detached_are_freed(void *unused) {
+  (void)unused;
+  static const struct cfiber_attr detached = {.flags = CFIBER_DETACHED};
+  _Atomic int n = 0;
+  for (int i = 0; i < 500; i++) {
+    CHECK(cfiber_spawn(count, &n, &detached));
+    CHECK(cfiber_detach(go(count, &n)) == 0);
+    while (atomic_load(&n) < 2 * (i + 1))
+      cfiber_yield();
+  }
+  return 0;
+}
+
+/* ---- Limits and options
+ * -------------------------------------------------------------------------------- */
+
+static intptr_t fill_up(void *unused) {
+  (void)unused;
+  cfiber_t *f[10];
+  for (int i = 0; i < 9; i++)
+    f[i] = go(sleep_long, NULL);
+  CHECK(cfiber_spawn(identity, NULL, NULL) == NULL && errno == EAGAIN);
+  cfiber_cancel(f[0]);
+  CHECK(joined(f[0]) == -ECANCELED);
+  f[0] = go(sleep_long, NULL);
+  for (int i = 0; i < 9; i++) {
+    cfiber_cancel(f[i]);
+    CHECK(joined(f[i]) == -ECANCELED);
+  }
+  return 0;
+}
+
+static intptr_t leave_others_behind(void *p) {
+  static const struct cfiber_attr detached = {.flags = CFIBER_DETACHED};
+  for (int i = 0; i < 10; i++)
+    CHECK(cfiber_spawn(count, p, &detached));
+  return 3;
+}
+
+static void test_options(void) {
+  struct cfiber_options options = {.max_fibers = 10, .threads = 1};
+  intptr_t r = 0;
+  _Atomic int n = 0;
+  CHECK(cfiber_run(fill_up, NULL, &options, NULL) == 0);
+  options.max_fibers = 8;
+  CHECK(cfiber_run(detached_are_freed, NULL, &options, NULL) == 0);
+  FAILS(cfiber_run(NULL, NULL, NULL, NULL), EINVAL);
+  FAILS(cfiber_run(identity, NULL, &(struct cfiber_options){.threads = 100000}, NULL), EINVAL);
+  FAILS(cfiber_run(identity, NULL, &(struct cfiber_options){.stack_size = 1}, NULL), EINVAL);
+  CHECK(cfiber_run(identity, (void *)-7, NULL, &r) == 0 && r == -7);
+  CHECK(cfiber_run(leave_others_behind, &n, NULL, &r) == 0 && r == 3 && atomic_load(&n) == 10);
+}
+
+/* A used stack is kept: the next fiber finds it warm, without a system call (S19). */
+static intptr_t warm_pool(void *unused) {
+  (void)unused;
+  struct cfiber_thread *t = cfiber_thread_self();
+  CHECK(joined(go(identity, NULL)) == 0);
+  for (int i = 0; i < 100; i++) {
+    struct stack *top = t->free_stacks;
+    CHECK(top);
+    CHECK(joined(go(identity, NULL)) == 0);
+    CHECK(t->free_stacks == top);
+  }
+  return 0;
+}
+
+/* ---- Fibers beside each other on one thread
+ * --------------------------------------------------------------- */
+
+struct turns {
+  _Atomic int stop;
+  _Atomic int n[3];
+};
+
+static intptr_t take_turns(void *p) {
+  _Atomic int *n = p;
+  for (int i = 0; i < 1000; i++) {
+    atomic_fetch_add(n, 1);
+    cfiber_yield();
+  }
+  return 0;
+}
+
+/* Those that yield come round in their order (S14), whether they may move or not. */
+static intptr_t fair_turns(void *unused) {
+  (void)unused;
+  static const struct cfiber_attr migratable = {.flags = CFIBER_MIGRATABLE};
+  for (int mixed = 0; mixed < 2; mixed++) {
+    struct turns t = {0};
+    cfiber_t *f[3];
+    for (int i = 0; i < 3; i++)
+      f[i] = cfiber_spawn(take_turns, &t.n[i], mixed && i == 2 ? &migratable : NULL);
+    cfiber_yield();
+    while (atomic_load(&t.n[0]) < 500)
+      cfiber_yield();
+    /* The queues of the two kinds are served at least every fourth time each. */
+    for (int i = 1; i < 3; i++)
+      CHECK(atomic_load(&t.n[i]) >= 100);
+    for (int i = 0; i < 3; i++)
+      CHECK(joined(f[i]) == 0);
+  }
+  return 0;
+}
+
+static intptr_t yield_until_set(void *p) {
+  until(p);
+  return 0;
+}
+
+static intptr_t spawn_and_join_chain(void *p) {
+  _Atomic int *stop = p;
+  while (!atomic_load(stop))
+    CHECK(joined(go(identity, NULL)) == 0);
+  return 0;
+}
+
+/* Switches straight to a joiner are not for ever: a yielder gets its turn, and so does a timer. */
+static intptr_t joins_do_not_starve(void *unused) {
+  (void)unused;
+  _Atomic int stop = 0;
+  cfiber_t *f = go(spawn_and_join_chain, &stop), *g = go(yield_until_set, &stop);
+  CHECK(cfiber_sleep(NS_PER_MS) == 0);
+  atomic_store(&stop, 1);
+  CHECK(joined(f) == 0 && joined(g) == 0);
+  return 0;
+}
+
+static intptr_t poll_in_a_loop(void *p) {
+  struct pollfd none = {.fd = -1};
+  while (!atomic_load((_Atomic int *)p))
+    CHECK(cfiber_poll(&none, 1, 0) == 0);
+  return 0;
+}
+
+static intptr_t set(void *p) {
+  atomic_store((_Atomic int *)p, 1);
+  return 0;
+}
+
+/* Operations that never park let others run now and then. */
+static intptr_t budget(void *unused) {
+  (void)unused;
+  _Atomic int stop = 0;
+  cfiber_t *f = go(poll_in_a_loop, &stop), *g = go(set, &stop);
+  CHECK(joined(f) == 0 && joined(g) == 0);
+  return 0;
+}
+
+/* ---- On the native stack: calls wait by blocking the thread (invariant 6)
+ * ------------------------------------ */
+
+static intptr_t on_native(void *p) {
+  cfiber_t *other = p;
+  int fds[2];
+  char c;
+  CHECK(cfiber_self() != NULL);
+  CHECK(cfiber_sleep(1000) == 0);
+  cfiber_yield();
+  CHECK(pipe(fds) == 0);
+  put(fds[1], 3);
+  CHECK(cfiber_read(fds[0], &c, 1) == 1 && c == 3);
+  struct pollfd p1 = {.fd = fds[1], .events = POLLOUT};
+  CHECK(cfiber_poll(&p1, 1, -1) == 1);
+  FAILS(cfiber_join(other, NULL), EDEADLK); /* it could run on this thread only */
+  FAILS(cfiber_join(cfiber_self(), NULL), EDEADLK);
+  FAILS(cfiber_run(identity, NULL, NULL, NULL), EDEADLK);
+  cfiber_t *f = go(identity, (void *)2);
+  CHECK(f && cfiber_detach(f) == 0);
+  close(fds[0]);
+  close(fds[1]);
+  return 11;
+}
+
+static intptr_t native_calls(void *unused) {
+  (void)unused;
+  _Atomic int started = 0;
+  cfiber_t *other = go(sleep_long, &started);
+  until(&started);
+  struct cfiber_thread *t = cfiber_thread_self();
+  uint64_t switches = atomic_load(&t->switches);
+  CHECK(cfiber_on_native_stack(on_native, other) == 11);
+  CHECK(atomic_load(&t->switches) == switches); /* nobody else ran meanwhile */
+  cfiber_cancel(other);
+  CHECK(joined(other) == -ECANCELED);
+  return 0;
+}
+
+/* ---- Runtimes beside each other
+ * --------------------------------------------------------------------------------- */
+
+static intptr_t nested(void *unused) {
+  (void)unused;
+  FAILS(cfiber_run(identity, NULL, NULL, NULL), EDEADLK);
+  return 0;
+}
+
+static void *another_runtime(void *unused) {
+  (void)unused;
+  run(errno_is_per_fiber, 2, 0);
+  return NULL;
+}
+
+static void test_two_runtimes(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, another_runtime, NULL) == 0);
+  run(ping_pong, 2, 0);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
+/* ---- Without a fiber
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void test_plain_thread(void) {
+  int fds[2];
+  char c;
+  CHECK(cfiber_self() == NULL && cfiber_id(cfiber_self()) == 0 && !*cfiber_name(NULL));
+  CHECK(cfiber_spawn(identity, NULL, NULL) == NULL && errno == EPERM);
+  CHECK(cfiber_canceled() == 0 && cfiber_shield(1) == 0 && cfiber_deadline(5) == 0);
+  cfiber_yield();
+  CHECK(cfiber_sleep(1000) == 0);
+  CHECK(cfiber_on_native_stack(identity, (void *)6) == 6);
+  CHECK(pipe(fds) == 0);
+  CHECK(cfiber_write(fds[1], "a", 1) == 1 && cfiber_read(fds[0], &c, 1) == 1 && c == 'a');
+  CHECK(cfiber_wait_fd(fds[1], POLLOUT) == POLLOUT);
+  CHECK(cfiber_close(fds[0]) == 0 && cfiber_close(fds[1]) == 0);
+  FAILS(cfiber_close(fds[1]), EBADF);
+}
+
+/* ---- A forked child (fault 24)
+ * --------------------------------------------------------------------------------------- */
+
+static int child_of_fork(const int fds[2]) {
+  char c;
+  if (cfiber_self() || cfiber_spawn(identity, NULL, NULL) || errno != EPERM)
+    return 1;
+  if (cfiber_sleep(1000) || cfiber_canceled())
+    return 2;
+  cfiber_yield();
+  if (cfiber_write(fds[1], "f", 1) != 1 || cfiber_read(fds[0], &c, 1) != 1 || c != 'f')
+    return 3;
+  struct pollfd p = {.fd = fds[0], .events = POLLIN};
+  if (cfiber_poll(&p, 1, 1) != 0)
+    return 4;
+  if (cfiber_on_native_stack(identity, (void *)5) != 5)
+    return 5;
+  return 42;
+}
+
+/* In the child there is no runtime; the parent's goes on, its parked fibers with it. */
+static intptr_t forks(void *unused) {
+  (void)unused;
+  int fds[2], in[2], status;
+  CHECK(pipe(fds) == 0 && pipe(in) == 0);
+  struct reading r = {.fd = fds[0]};
+  cfiber_t *f = go(read_one, &r);
+  while (!atomic_load(&r.started))
+    cfiber_yield();
+  for (int i = 0; i < 5; i++) {
+    pid_t pid = fork();
+    if (pid == 0)
+      _exit(child_of_fork(in));
+    CHECK(pid > 0);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+  }
+  /* And one that execs. */
+  pid_t pid = fork();
+  if (pid == 0) {
+    execl("/bin/sh", "sh", "-c", "exit 7", (char *)NULL);
+    _exit(1);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  put(fds[1], 2);
+  CHECK(joined(f) == 2);
+  CHECK(joined(go(identity, (void *)1)) == 1);
+  for (int i = 0; i < 2; i++) {
+    close(fds[i]);
+    close(in[i]);
+  }
+  return 0;
+}
+
+/* ---- Sockets
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+/* Connecting a datagram socket does not disturb who waits to read from it. */
+static intptr_t connect_under_reader(void *unused) {
+  (void)unused;
+  struct sockaddr_in addr = {.sin_family = AF_INET};
+  socklen_t len = sizeof addr;
+  int a = socket(AF_INET, SOCK_DGRAM, 0), b = socket(AF_INET, SOCK_DGRAM, 0);
+  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CHECK(bind(a, (struct sockaddr *)&addr, len) == 0 && bind(b, (struct sockaddr *)&addr, len) == 0);
+  CHECK(getsockname(b, (struct sockaddr *)&addr, &len) == 0);
+  struct reading r = {.fd = a};
+  cfiber_t *f = go(read_one, &r);
+  until(&r.started);
+  CHECK(cfiber_connect(a, (struct sockaddr *)&addr, len) == 0);
+  CHECK(getsockname(a, (struct sockaddr *)&addr, &len) == 0);
+  CHECK(cfiber_sendto(b, "\5", 1, 0, (struct sockaddr *)&addr, len) == 1);
+  CHECK(joined(f) == 5);
+  close(a);
+  close(b);
+  return 0;
+}
+
+int main(void) {
+  alarm(110); /* what is not woken hangs */
+  test_ring();
+  test_plain_thread();
+  test_options();
+  run(stale_event, 1, 0);
+  run(timers_are_cleared, 1, 0);
+  run(timers_in_order, 1, 0);
+  run(warm_pool, 1, 0);
+  run(fair_turns, 1, 0);
+  run(joins_do_not_starve, 1, 0);
+  run(budget, 1, 0);
+  run(native_calls, 1, 0);
+  run(nested, 1, 0);
+  run(connect_under_reader, 1, 0);
+  for (unsigned migrate = 0; migrate < 2; migrate++) {
+    run(errno_is_per_fiber, 1, migrate);
+    run(errno_is_per_fiber, 3, migrate);
+    run(two_joiners, 3, migrate);
+    run(joined_by_a_thread, 2, migrate);
+    run(cancelled_joiners, 1, migrate);
+    run(cancelled_joiners, 2, migrate);
+    run(spawn_and_wait_busily, 2, migrate);
+    run(all_threads_meet, CROWD, migrate);
+    run(ping_pong, 2, migrate);
+  }
+  run(forks, 2, 0);
+  test_two_runtimes();
+  return atomic_load(&failures) != 0;
+}
