@@ -22,6 +22,9 @@ type records struct {
 
 const handlesPerSlab = 1024
 
+// staleLink is an address that nothing is mapped at.
+const staleLink = 64
+
 // takeRecord returns a free record.
 func (rt *Runtime) takeRecord() (*cFiber, error) {
 	r := &rt.records
@@ -45,6 +48,9 @@ func (rt *Runtime) giveRecord(c *cFiber) {
 	r := &rt.records
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Whoever queues the record must set its link. One who forgets is to fault,
+	// and not to follow a link of the record's last life.
+	c.next = staleLink
 	r.free = append(r.free, unsafe.Pointer(c))
 	if keep := 4 * r.batch; len(r.free) > keep || r.batch == 1 {
 		from := len(r.free) - r.batch

@@ -20,6 +20,7 @@ import (
 //  3. Self. Go has no queue of its own: put it where all threads look, and see
 //     to it that one looks.
 func (rt *Runtime) schedule(first, last *cFiber) {
+	last.next = 0
 	if rt.c.idle.Load() > 0 {
 		if t := rt.idleSearch(first, last, maxIdleSearch); t != nil {
 			rt.wakeThread(t)
@@ -43,7 +44,8 @@ func (rt *Runtime) thread(i uint32) *cThread {
 // growRetry is how long after a failure no thread is started.
 const growRetry = time.Second
 
-// grow starts one more thread with the chain (nil: none) as its ready queue.
+// grow starts one more thread with the chain, which is terminated (nil: none), as
+// its ready queue.
 // If its poller cannot be made, the reservation is given back and it returns
 // false: the others go on.
 func (rt *Runtime) grow(first *cFiber) bool {

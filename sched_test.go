@@ -53,6 +53,27 @@ func TestSpawnBesideBusyThreads(t *testing.T) {
 	}
 }
 
+// A thread that is started with a fiber is started with that one alone, whatever
+// the record was linked to in its last life.
+func TestGrowWithUsedRecord(t *testing.T) {
+	for range 20 {
+		rt := openTest(t, Options{Threads: 2})
+		for range 3 {
+			call(t, rt, ctest.Return, nil) // these records are used again, last first
+		}
+		var stop int32
+		spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
+		await(t, "the first thread is busy", func() bool {
+			return rt.thread(0).running.Load() != 0 && rt.c.idle.Load() == 0
+		})
+		if got := call(t, rt, ctest.Return, number(8)); got != 8 {
+			t.Error(got)
+		}
+		atomic.StoreInt32(&stop, 1)
+		spinner.Wait(context.Background())
+	}
+}
+
 func TestThreadLimit(t *testing.T) {
 	rt := openTest(t, Options{Threads: 3})
 	var wg sync.WaitGroup
