@@ -29,5 +29,3 @@ func pollerWake(p cPoller) {
 		}
 	}
 }
-
-var _ = os.NewSyscallError

@@ -59,8 +59,10 @@ func TestGrowWithUsedRecord(t *testing.T) {
 	for range 20 {
 		rt := openTest(t, Options{Threads: 2})
 		for range 3 {
+			idle(t, rt)                    // so that no second thread is started
 			call(t, rt, ctest.Return, nil) // these records are used again, last first
 		}
+		idle(t, rt)
 		var stop int32
 		spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
 		await(t, "the first thread is busy", func() bool {

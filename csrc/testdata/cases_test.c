@@ -1,0 +1,60 @@
+/*
+ * cases_test.c - the cases of internal/ctest, which the Go tests run, on a
+ * runtime without Go: so the sanitizers and the other variants see them too.
+ */
+#include "../../internal/ctest/cases.c"
+
+#define CASE(name, on_thread)                                                                      \
+  { #name, case_##name, on_thread }
+
+static const struct {
+  const char *name;
+  cfiber_func fn;
+  bool on_thread; /* needs no fiber */
+} cases[] = {
+    CASE(pipe, false),
+    CASE(stream, false),
+    CASE(terminal, false),
+    CASE(regular_file, true),
+    CASE(flags, false),
+    CASE(messages, false),
+    CASE(datagrams, false),
+    CASE(connect, false),
+    CASE(acceptors, false),
+    CASE(backlog, false),
+    CASE(end_of_stream, false),
+    CASE(sleep, true),
+    CASE(deadline, false),
+    CASE(many_timers, false),
+    CASE(poll, false),
+    CASE(close_wakes_poll, false),
+    CASE(poll_beside_read, false),
+    CASE(duplicates, false),
+    CASE(full_duplex, false),
+    CASE(cancel, false),
+    CASE(shield, false),
+    CASE(fibers, false),
+    CASE(bad_io, true),
+};
+
+int main(void) {
+  int failures = 0;
+  alarm(110);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (unsigned way = 0; way < 4; way++) {
+      struct cfiber_options options = {.threads = 1 + way % 2, .migrate = way / 2};
+      intptr_t line = 0;
+      if (cfiber_run(cases[i].fn, NULL, &options, &line) || line) {
+        failures++;
+        fprintf(stderr, "cases.c:%d: %s failed (%u threads, migrate %u)\n", (int)line,
+                cases[i].name, options.threads, options.migrate);
+      }
+    }
+    intptr_t line = cases[i].on_thread ? cases[i].fn(NULL) : 0;
+    if (line) {
+      failures++;
+      fprintf(stderr, "cases.c:%d: %s failed on a plain thread\n", (int)line, cases[i].name);
+    }
+  }
+  return failures != 0;
+}
