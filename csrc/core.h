@@ -128,7 +128,7 @@ struct cfiber {
   size_t stack_size; /* shared: 0 is the runtime's default */
   int64_t deadline;
   _Atomic(uintptr_t) joiner;
-  uint64_t join_epoch;
+  uint64_t join_epoch; /* of its wait in cfiber_join */
   _Atomic(struct cfiber_thread *) timer_thread; /* in whose heap its timer is */
 
   uint32_t timer_pos; /* place there, or TIMER_NONE; under that heap's lock */
@@ -477,8 +477,8 @@ struct fd_interest {
 int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, size_t n,
                        int64_t when);
 
-/* The number fd is a new descriptor: what is known of an old one is void. */
-void cfiber_fd_renew(struct cfiber_runtime *rt, int fd);
+/* The number fd is a new descriptor: what is known of an old one is void. Wakes its waiters. */
+void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason);
 
 /*
  * An event of a poller, by direction. READY_FOR_GOOD is the end of the stream

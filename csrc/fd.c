@@ -192,13 +192,13 @@ static void renounce(struct cfiber_thread *self, struct fd_entry *entry, enum wa
   wake_waiters(self, &entry->waiters[DIR_WRITE], reason, true);
 }
 
-void cfiber_fd_renew(struct cfiber_runtime *rt, int fd) {
+void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason) {
   struct fd_entry *entry = find(rt, fd);
   if (!entry)
     return;
   cfiber_lock(&entry->lock);
   if (entry->owner)
-    renounce(cfiber_thread_self(), entry, WAKE_CLOSED);
+    renounce(cfiber_thread_self(), entry, reason);
   cfiber_unlock(&entry->lock);
 }
 

@@ -218,7 +218,7 @@ static struct cfiber *straight_to_joiner(struct cfiber_thread *t, struct cfiber 
     return NULL;
   if ((++t->straight & STRAIGHT_MAX) == 0 && t->local.head)
     return NULL;
-  return cfiber_claim(joiner, f->join_epoch, WAKE_EVENT) ? joiner : NULL;
+  return cfiber_claim(joiner, joiner->join_epoch, WAKE_EVENT) ? joiner : NULL;
 }
 
 /*
@@ -275,8 +275,8 @@ static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
     free_record(t, f);
     return;
   }
-  /* From the store on, f is the joiner's to free. */
-  uint64_t epoch = f->join_epoch;
+  /* From the store on, f is the joiner's to free, and the joiner may go on. */
+  uint64_t epoch = j > JOINER_LAST_VALUE ? ((struct cfiber *)j)->join_epoch : 0;
   atomic_store_explicit(&f->joiner, JOINER_FINISHED, memory_order_release);
   if (j == JOINER_THREAD) {
     pthread_mutex_lock(&thread_join_mutex);
@@ -361,7 +361,7 @@ int cfiber_join(cfiber_t *f, intptr_t *result) {
     uint64_t epoch = cfiber_arm(me);
     if (!epoch)
       return cfiber_fail(ECANCELED);
-    f->join_epoch = epoch;
+    me->join_epoch = epoch; /* in the own record: of two joiners one loses the exchange below */
     if (!set_joiner(f, JOINER_NONE, (uintptr_t)me)) {
       if (!cfiber_disarm(me, epoch))
         cfiber_park(t, me);

@@ -279,7 +279,7 @@ int cfiber_accept(int fd, struct sockaddr *addr, socklen_t *addrlen) {
   ssize_t n = run(&io);
   struct cfiber_thread *t = cfiber_thread_self();
   if (n >= 0 && t)
-    cfiber_fd_renew(t->runtime, (int)n);
+    cfiber_fd_renew(t->runtime, (int)n, WAKE_CLOSED);
   return (int)result(n);
 }
 
@@ -313,7 +313,7 @@ int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
   if (e)
     return cfiber_fail(e);
   if (t)
-    cfiber_fd_renew(t->runtime, fd); /* most likely a fresh socket */
+    cfiber_fd_renew(t->runtime, fd, WAKE_RECHECK); /* most likely a fresh socket; others may wait */
   /* EAGAIN: a local listener's backlog is full, and nothing will tell of room. */
   int64_t pause = NS_PER_MS;
   while ((e = cfiber_attempt_connect(fd, addr, addrlen)) == EAGAIN) {
