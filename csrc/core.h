@@ -494,6 +494,7 @@ struct stack {
   char *lo, *hi; /* usable: [lo, hi); the guard lies below lo */
   struct slab *slab;
   struct stack *next;
+  uint32_t color; /* bytes left free at the top, so that tops fall into different cache sets */
   _Atomic(struct cfiber *) owner; /* for the overflow report */
 };
 

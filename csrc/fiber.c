@@ -250,7 +250,7 @@ int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
   f->flags |= FIBER_STARTED;
   atomic_store_explicit(&f->stack->owner, f, memory_order_relaxed);
   f->fp_control = t->fp_control;
-  f->sp = cfiber_switch_init(f->stack->lo, f->stack->hi, first_entry);
+  f->sp = cfiber_switch_init(f->stack->lo, f->stack->hi - f->stack->color, first_entry);
   sanitizer_fiber_start(f);
   return 0;
 }

@@ -43,6 +43,9 @@
 #define WARM_MAX 16384u
 /* A stack that stays in a thread's pool is trimmed once in so many times. */
 #define TRIM_INTERVAL 64u
+/* The first frames of stacks begin at different offsets in their page, see below. */
+#define COLORS 8u
+#define COLOR_STEP 128u
 #define SLAB_STACKS_MIN 16u
 #define SLAB_STACKS_MAX 256u
 #define SLAB_BYTES_MAX ((size_t)256 * 1024 * 1024)
@@ -151,11 +154,12 @@ static uint32_t cut_slab(struct cfiber_runtime *rt, struct stack_class *c, struc
   for (i = 0; i < n; i++) {
     char *guard = s->base + i * c->stride;
     struct stack *stack = &s->stacks[i];
-    if ((*error = guard_install(rt, guard, c->guard)) != 0)
+    if ((*error = guard_install(rt, guard, c->stride - c->size)) != 0)
       break;
-    stack->lo = guard + c->guard;
+    stack->lo = guard + c->stride - c->size;
     stack->hi = stack->lo + c->size;
     stack->slab = s;
+    stack->color = i % COLORS * COLOR_STEP;
     atomic_store_explicit(&stack->owner, NULL, memory_order_relaxed);
   }
   return i;
@@ -243,7 +247,8 @@ static size_t guard_size(size_t size) {
 static void class_init(struct stack_class *c, size_t size) {
   c->size = round_up(size, page_size());
   c->guard = guard_size(c->size);
-  c->stride = c->size + c->guard;
+  /* Tops of stacks that are a power of two apart share few cache sets; a page more spreads them. */
+  c->stride = c->size + c->guard + page_size();
   c->next_slab = SLAB_STACKS_MIN;
 }
 

@@ -14,6 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+#if defined(__APPLE__)
+#include <mach/mach.h>
+#endif
 
 /*
  * The one thread-local variable. Initial-exec: one load, also from a shared
@@ -138,8 +141,13 @@ int cfiber_thread_run(struct cfiber_thread *t) {
 
 int64_t cfiber_thread_cpu_time(struct cfiber_thread *t) {
 #if defined(__APPLE__)
-  (void)t;
-  return -1;
+  thread_basic_info_data_t info;
+  mach_msg_type_number_t n = THREAD_BASIC_INFO_COUNT;
+  mach_port_t port = pthread_mach_thread_np((pthread_t)(uintptr_t)t->os_thread);
+  if (thread_info(port, THREAD_BASIC_INFO, (thread_info_t)&info, &n) != KERN_SUCCESS)
+    return -1;
+  return (info.user_time.seconds + (int64_t)info.system_time.seconds) * NS_PER_S +
+         (info.user_time.microseconds + (int64_t)info.system_time.microseconds) * NS_PER_US;
 #else
   clockid_t clock;
   struct timespec ts;
