@@ -156,6 +156,26 @@ func TestComputingFiberIsNotReplaced(t *testing.T) {
 
 func isRunnableKnown() bool { return runtime.GOOS == "linux" }
 
+// Serving a thread's poller from outside does not swallow the thread's wake-up.
+func TestServeKeepsWakeUp(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1, MaxThreads: 2})
+	idle(t, rt)
+	th := rt.thread(1) // nobody runs it
+	bridgeThreadInit(rt.c, 1)
+	p, err := pollerOpen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pollerClose(p)
+	th.poller = p
+	pollerWake(p)
+	bridgeServe(th)
+	fds := []unix.PollFd{{Fd: p.fd, Events: unix.POLLIN}}
+	if n, err := unix.Poll(fds, 0); n != 1 || err != nil {
+		t.Errorf("the wake-up is gone: %d, %v", n, err)
+	}
+}
+
 // What a stuck thread was handed is taken from it, in order, but not what is at
 // home there (invariant 7).
 func TestTakeMovable(t *testing.T) {
@@ -267,7 +287,7 @@ func TestManyParked(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		n = 10_000
 	}
-	rt, err := New(Options{})
+	rt, err := New(Options{CloseTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,12 @@ int64_t cfiber_bridge_cpu_time(void *thread) {
 }
 
 void cfiber_bridge_serve(void *thread) {
-  cfiber_poller_wait(thread, 0);
-  cfiber_timers_fire(thread, cfiber_now());
+  struct cfiber_thread *t = thread;
+  cfiber_poller_wait(t, 0);
+  cfiber_timers_fire(t, cfiber_now());
+  /* The wait may have taken a wake-up that was meant for the thread, which may have come back
+   * to its poller by now. */
+  cfiber_poller_wake(&t->poller);
 }
 
 int64_t cfiber_bridge_balance(void *runtime) {

@@ -47,8 +47,12 @@ static intptr_t joined(cfiber_t *f) {
   return cfiber_join(f, &r) ? -errno : r;
 }
 
-static void run(cfiber_func fn, unsigned threads, unsigned migrate) {
+#define run(fn, threads, migrate) run_named(#fn, fn, threads, migrate)
+
+static void run_named(const char *name, cfiber_func fn, unsigned threads, unsigned migrate) {
   struct cfiber_options options = {.threads = threads, .migrate = migrate};
+  printf("%s, %u threads, migrate %u\n", name, threads, migrate);
+  fflush(stdout);
   CHECK(cfiber_run(fn, NULL, &options, NULL) == 0);
 }
 
@@ -549,38 +553,93 @@ static intptr_t warm_pool(void *unused) {
 /* ---- Fibers beside each other on one thread
  * --------------------------------------------------------------- */
 
+enum { TURNS = 4 };
+
 struct turns {
-  _Atomic int stop;
-  _Atomic int n[3];
+  _Atomic int n[TURNS];
+  _Atomic int ready, done;
+};
+
+struct turn_taker {
+  struct turns *t;
+  int index;
 };
 
 static intptr_t take_turns(void *p) {
-  _Atomic int *n = p;
-  for (int i = 0; i < 1000; i++) {
-    atomic_fetch_add(n, 1);
+  struct turn_taker *me = p;
+  struct turns *t = me->t;
+  int unfair = 0;
+  atomic_fetch_add(&t->ready, 1);
+  while (atomic_load(&t->ready) < TURNS)
     cfiber_yield();
+  for (int i = 1; i <= 1000; i++) {
+    atomic_store(&t->n[me->index], i);
+    for (int k = 0; k < TURNS && !atomic_load(&t->done); k++)
+      unfair += atomic_load(&t->n[k]) < i / 4 - 8;
+    cfiber_yield();
+  }
+  atomic_store(&t->done, 1);
+  return unfair;
+}
+
+/* Those that yield come round in turn (S14), whether they may move or not. */
+static intptr_t fair_turns(void *unused) {
+  (void)unused;
+  static const struct cfiber_attr migratable = {.flags = CFIBER_MIGRATABLE};
+  for (int movable = 0; movable <= TURNS; movable += 2) {
+    struct turns t = {.ready = 0};
+    struct turn_taker takers[TURNS];
+    cfiber_t *f[TURNS];
+    for (int i = 0; i < TURNS; i++) {
+      takers[i] = (struct turn_taker){&t, i};
+      f[i] = cfiber_spawn(take_turns, &takers[i], i < movable ? &migratable : NULL);
+    }
+    for (int i = 0; i < TURNS; i++)
+      CHECK(joined(f[i]) == 0);
   }
   return 0;
 }
 
-/* Those that yield come round in their order (S14), whether they may move or not. */
-static intptr_t fair_turns(void *unused) {
+enum { CHAIN = 64 };
+
+struct chain {
+  cfiber_t *next; /* NULL: the last, which waits for the flag */
+  _Atomic int *ended, *flag;
+};
+
+static intptr_t chained(void *p) {
+  struct chain *c = p;
+  if (c->next)
+    CHECK(joined(c->next) == 0);
+  else
+    until(c->flag);
+  atomic_fetch_add(c->ended, 1);
+  return 0;
+}
+
+/* Ends that switch straight to the joiner let others run in between. */
+static intptr_t chain_of_joins(void *unused) {
   (void)unused;
-  static const struct cfiber_attr migratable = {.flags = CFIBER_MIGRATABLE};
-  for (int mixed = 0; mixed < 2; mixed++) {
-    struct turns t = {0};
-    cfiber_t *f[3];
-    for (int i = 0; i < 3; i++)
-      f[i] = cfiber_spawn(take_turns, &t.n[i], mixed && i == 2 ? &migratable : NULL);
-    cfiber_yield();
-    while (atomic_load(&t.n[0]) < 500)
-      cfiber_yield();
-    /* The queues of the two kinds are served at least every fourth time each. */
-    for (int i = 1; i < 3; i++)
-      CHECK(atomic_load(&t.n[i]) >= 100);
-    for (int i = 0; i < 3; i++)
-      CHECK(joined(f[i]) == 0);
+  _Atomic int ended = 0, flag = 0;
+  struct chain links[CHAIN];
+  cfiber_t *f = NULL;
+  for (int i = 0; i < CHAIN; i++) {
+    links[i] = (struct chain){f, &ended, &flag};
+    f = go(chained, &links[i]);
   }
+  for (int i = 0; i < CHAIN - 1; i++)
+    while ((atomic_load(&links[i + 1].next->joiner)) <= JOINER_LAST_VALUE)
+      cfiber_yield();
+  atomic_store(&flag, 1);
+  int most = 0, before = 0;
+  while (before < CHAIN) {
+    cfiber_yield();
+    int now = atomic_load(&ended);
+    most = now - before > most ? now - before : most;
+    before = now;
+  }
+  CHECK(most <= 8);
+  CHECK(joined(f) == 0);
   return 0;
 }
 
@@ -882,6 +941,7 @@ int main(void) {
   run(timers_in_order, 1, 0);
   run(warm_pool, 1, 0);
   run(fair_turns, 1, 0);
+  run(chain_of_joins, 1, 0);
   run(joins_do_not_starve, 1, 0);
   run(budget, 1, 0);
   run(native_calls, 1, 0);
