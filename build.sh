@@ -670,6 +670,11 @@ cmd_lint() {
 
   say "go vet"
   go vet ./... || bad=1
+  # The Go code for other systems, as far as it can be checked without their C compilers.
+  for c in freebsd/amd64 netbsd/386 openbsd/amd64 dragonfly/amd64 darwin/arm64; do
+    say "go vet for $c"
+    GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet . || bad=1
+  done
 
   say "staticcheck"
   if tool=$(staticcheck); then

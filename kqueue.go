@@ -66,18 +66,30 @@ func (rt *Runtime) inject(first, last *cFiber) {
 // will find what has just been published, since it looks once more after it
 // has announced that it no longer does.
 func (rt *Runtime) wakeSearcher() {
-	if rt.c.searching.Load() != searchingNobody || rt.c.idle.Load() == 0 ||
-		!rt.c.searching.CompareAndSwap(searchingNobody, searchingChoosing) {
-		return
-	}
-	t := rt.idleSearch(nil, nil, maxThreads)
-	if t == nil {
+	for again := true; again; again = rt.anyIdle() {
+		if rt.c.searching.Load() != searchingNobody || rt.c.idle.Load() == 0 ||
+			!rt.c.searching.CompareAndSwap(searchingNobody, searchingChoosing) {
+			return
+		}
+		if t := rt.idleSearch(nil, nil, maxThreads); t != nil {
+			// Before the wake: a thread must not fall asleep again as the one who searches.
+			rt.c.searching.Store(t.index + 1)
+			rt.wakeThread(t)
+			return
+		}
 		rt.c.searching.Store(searchingNobody)
-		return
+		// Others may have relied on the choice meanwhile, and a thread that was passed
+		// over may have fallen idle since, before their work was there.
 	}
-	// Before the wake: a thread must not fall asleep again as the one who searches.
-	rt.c.searching.Store(t.index + 1)
-	rt.wakeThread(t)
+}
+
+func (rt *Runtime) anyIdle() bool {
+	for i := range rt.c.active.Load() {
+		if rt.thread(i).readyQueue.Load() == readyIdle {
+			return true
+		}
+	}
+	return false
 }
 
 // takeMovable empties the ready queue of a thread that does not come back for

@@ -96,6 +96,8 @@ enum wake_reason {
 #define FIBER_GO 0x100u      /* spawned by Go: its completion goes to Go */
 #define FIBER_STARTED 0x200u /* has run: a fiber that is not migratable stays on its thread */
 
+#define FIBER_EXCEPTIONS 0x400u /* switched away from inside a C++ handler */
+
 /* Values of struct cfiber.joiner that are no fiber. */
 #define JOINER_NONE ((uintptr_t)0)
 #define JOINER_FINISHED ((uintptr_t)1) /* ended; the handle waits for its join */
@@ -134,9 +136,9 @@ struct cfiber {
   uint32_t timer_pos; /* place there, or TIMER_NONE; under that heap's lock */
   uint32_t fp_control;
   uint32_t shield;
-  uint32_t pad;
+  uint32_t uncaught_exceptions;
   struct cfiber_runtime *runtime; /* shared */
-  uint64_t reserved;
+  void *caught_exceptions;
   char name[CFIBER_NAME_MAX]; /* shared */
 #ifdef CFIBER_SANITIZE
   void *asan_fake_stack;
@@ -188,6 +190,12 @@ struct timer_heap {
   _Atomic(int64_t) earliest; /* of entries[0], INT64_MAX if none */
 };
 
+/* The per-thread state of the C++ runtime: __cxa_eh_globals of the Itanium C++ ABI. */
+struct exception_state {
+  void *caught;
+  unsigned uncaught;
+};
+
 /* Free fibers or stacks kept by a thread for itself. */
 #define FIBER_CACHE 64u
 #define STACK_CACHE 64u
@@ -217,6 +225,7 @@ struct cfiber_thread {
   /* The owner's alone from here on. */
   struct cfiber *current CACHE_ALIGNED;
   int *errno_address;
+  struct exception_state *exceptions; /* NULL in a program without C++ */
   struct fiber_list local; /* woken and yielded fibers that stay here; FIFO */
   int32_t tick;            /* switches left until the scheduler looks around */
   uint32_t picks;

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- Records ------------------------------------------------------------- */
 
@@ -237,6 +238,8 @@ static void first_entry(struct cfiber_thread *t) {
   f->result = f->fn(f->arg);
 
   t = cfiber_thread_self(); /* it may have migrated */
+  if (UNLIKELY(!t))
+    _exit((int)f->result); /* a forked child: there is nothing to return to */
   struct cfiber *next = straight_to_joiner(t, f);
   cfiber_switch_away(t, f, next ? next : cfiber_next(t), POST_FINISH);
 }
@@ -326,8 +329,13 @@ static bool set_joiner(struct cfiber *f, uintptr_t from, uintptr_t to) {
 
 /* Joins by blocking the thread. t is NULL, or in a call on its native stack. */
 static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *result) {
-  if (t && t->current && (f == t->current || (!fiber_movable(f) && f->thread == t)))
-    return cfiber_fail(EDEADLK);
+  if (t && t->current && t->runtime == f->runtime) {
+    /* The thread is blocked for as long as this takes. Could another run f? */
+    bool movable = fiber_movable(f) && t->runtime->allocated > 1;
+    uintptr_t joiner;
+    if (f == t->current || (!movable && (f->thread == t || !f->thread) && !has_finished(f, &joiner)))
+      return cfiber_fail(EDEADLK);
+  }
   uintptr_t j;
   if (!set_joiner(f, JOINER_NONE, JOINER_THREAD) && !has_finished(f, &j))
     return cfiber_fail(EINVAL);

@@ -97,16 +97,13 @@ enum wake_reason cfiber_park(struct cfiber_thread *t, struct cfiber *f) {
 
 enum wake_reason cfiber_park_until(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch,
                                    int64_t when, int *error) {
-  *error = 0;
-  if (when != INT64_MAX) {
-    int e = cfiber_timer_set(t, f, epoch, when);
-    if (e && cfiber_disarm(f, epoch)) {
-      *error = e;
-      return WAKE_EVENT;
-    }
-  }
+  int e = when == INT64_MAX ? 0 : cfiber_timer_set(t, f, epoch, when);
+  *error = e;
+  if (e && cfiber_disarm(f, epoch))
+    return WAKE_EVENT;
   enum wake_reason reason = cfiber_park(t, f);
-  if (when != INT64_MAX && reason != WAKE_TIMEOUT)
+  *error = 0; /* of two, the wake was first */
+  if (!e && when != INT64_MAX && reason != WAKE_TIMEOUT)
     cfiber_timer_clear(f);
   return reason;
 }

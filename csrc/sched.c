@@ -31,12 +31,36 @@
 
 /* ---- Switching ----------------------------------------------------------- */
 
+/*
+ * A fiber that waits inside a C++ catch handler, or in a destructor during
+ * unwinding, has its exceptions on the thread's list. They are the fiber's.
+ */
+static void save_exceptions(struct cfiber_thread *t, struct cfiber *f) {
+  f->caught_exceptions = t->exceptions->caught;
+  f->uncaught_exceptions = t->exceptions->uncaught;
+  f->flags |= FIBER_EXCEPTIONS;
+  t->exceptions->caught = NULL;
+  t->exceptions->uncaught = 0;
+}
+
+static void restore_state(struct cfiber_thread *t, struct cfiber *f) {
+  if (f->flags & CFIBER_KEEP_FP)
+    cfiber_fp_set(f->fp_control);
+  if (f->flags & FIBER_EXCEPTIONS) {
+    t->exceptions->caught = f->caught_exceptions;
+    t->exceptions->uncaught = f->uncaught_exceptions;
+    f->flags &= ~FIBER_EXCEPTIONS;
+  }
+}
+
 struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
                                          struct cfiber *next, enum post_action post) {
   if (f && next == f)
     return t;
   if (f) {
     f->saved_errno = *t->errno_address;
+    if (t->exceptions && UNLIKELY(t->exceptions->caught || t->exceptions->uncaught))
+      save_exceptions(t, f);
     if (UNLIKELY(f->flags & CFIBER_KEEP_FP)) {
       f->fp_control = cfiber_fp_get();
       cfiber_fp_set(t->fp_control);
@@ -58,8 +82,8 @@ struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber 
     cfiber_post(t);
   if (f) {
     *t->errno_address = f->saved_errno;
-    if (UNLIKELY(f->flags & CFIBER_KEEP_FP))
-      cfiber_fp_set(f->fp_control);
+    if (UNLIKELY(f->flags & (CFIBER_KEEP_FP | FIBER_EXCEPTIONS)))
+      restore_state(t, f);
   }
   return t;
 }
@@ -143,22 +167,37 @@ static void want_thread(struct cfiber_runtime *rt) {
  * it, unless one is looking already: it will find it, since it looks again
  * after it has announced that it no longer does.
  */
+static bool any_idle(struct cfiber_runtime *rt, const struct cfiber_thread *but) {
+  uint32_t active = atomic_load(&rt->active);
+  for (uint32_t i = 0; i < active; i++)
+    if (&rt->threads[i] != but && atomic_load(&rt->threads[i].ready_queue) == READY_IDLE)
+      return true;
+  return false;
+}
+
 static void wake_searcher(struct cfiber_runtime *rt, struct cfiber_thread *self) {
-  if (atomic_load_explicit(&rt->searching, memory_order_seq_cst))
-    return;
-  if (!atomic_load_explicit(&rt->idle, memory_order_seq_cst)) {
-    want_thread(rt);
-    return;
-  }
-  uint32_t nobody = SEARCHING_NOBODY;
-  if (!atomic_compare_exchange_strong_explicit(&rt->searching, &nobody, SEARCHING_CHOOSING,
-                                               memory_order_seq_cst, memory_order_relaxed))
-    return;
-  struct cfiber_thread *t = idle_search(rt, self, NULL, NULL, UINT32_MAX);
-  /* Before the wake: a thread must not fall asleep again as the one who searches. */
-  atomic_store_explicit(&rt->searching, t ? t->index + 1 : SEARCHING_NOBODY, memory_order_seq_cst);
-  if (t)
-    cfiber_thread_wake(self, t);
+  do {
+    if (atomic_load_explicit(&rt->searching, memory_order_seq_cst) != SEARCHING_NOBODY)
+      return;
+    if (!atomic_load_explicit(&rt->idle, memory_order_seq_cst)) {
+      want_thread(rt);
+      return;
+    }
+    uint32_t nobody = SEARCHING_NOBODY;
+    if (!atomic_compare_exchange_strong_explicit(&rt->searching, &nobody, SEARCHING_CHOOSING,
+                                                 memory_order_seq_cst, memory_order_relaxed))
+      return;
+    struct cfiber_thread *t = idle_search(rt, self, NULL, NULL, UINT32_MAX);
+    /* Before the wake: a thread must not fall asleep again as the one who searches. */
+    atomic_store_explicit(&rt->searching, t ? t->index + 1 : SEARCHING_NOBODY,
+                          memory_order_seq_cst);
+    if (t) {
+      cfiber_thread_wake(self, t);
+      return;
+    }
+    /* Others may have relied on the choice meanwhile, and a thread that was passed
+     * over may have fallen idle since, before their work was there. */
+  } while (any_idle(rt, self));
 }
 
 static void inject(struct cfiber_runtime *rt, struct cfiber *first, struct cfiber *last) {

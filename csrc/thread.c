@@ -96,6 +96,14 @@ void cfiber_thread_init(struct cfiber_runtime *rt, uint32_t index) {
   atomic_store(&t->timers.earliest, INT64_MAX);
 }
 
+#ifdef __ELF__
+/* Of the C++ runtime, where the program has one. */
+extern struct exception_state *__cxa_get_globals(void) __attribute__((weak));
+#define CXX_STATE (__cxa_get_globals ? __cxa_get_globals() : NULL)
+#else
+#define CXX_STATE NULL
+#endif
+
 static void find_native_stack(struct cfiber_thread *t) {
 #if defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__)
   pthread_attr_t attr;
@@ -121,6 +129,7 @@ int cfiber_thread_run(struct cfiber_thread *t) {
     return EDEADLK; /* a runtime inside a fiber of another */
   self = t;
   t->errno_address = &errno;
+  t->exceptions = CXX_STATE;
   t->os_thread = (uint64_t)(uintptr_t)pthread_self();
 #ifdef __linux__
   t->os_thread_id = (uint32_t)syscall(SYS_gettid);
