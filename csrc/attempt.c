@@ -35,6 +35,34 @@ static bool is_storage(int fd) {
   return fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
 }
 
+/*
+ * macOS and NetBSD look at MSG_DONTWAIT in calls that receive, not in those that
+ * send. There a blocking socket is asked with poll first, like a pipe.
+ */
+#if defined(__APPLE__) || defined(__NetBSD__)
+#define SEND_MAY_BLOCK 1
+
+/*
+ * Whether, and how much of n bytes, the descriptor takes without blocking: 0 or
+ * a negative errno value, and *n. Of a stream that poll calls writable that is
+ * the low-water mark, of other files PIPE_BUF. A datagram goes as a whole.
+ */
+static int sendable(int fd, size_t *n) {
+  int mode = fcntl(fd, F_GETFL), type = SOCK_STREAM, mark = PIPE_BUF;
+  if (mode < 0)
+    return -cfiber_errno();
+  if (mode & O_NONBLOCK)
+    return 0;
+  socklen_t len = sizeof type;
+  getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
+  len = sizeof mark;
+  getsockopt(fd, SOL_SOCKET, SO_SNDLOWAT, &mark, &len);
+  if (type == SOCK_STREAM && mark > 0 && *n > (size_t)mark)
+    *n = (size_t)mark;
+  return readiness(fd, POLLOUT);
+}
+#endif
+
 /* ---- Files of any kind ------------------------------------------------------- */
 
 #if defined(__linux__) && defined(RWF_NOWAIT)
@@ -65,6 +93,14 @@ ssize_t cfiber_attempt_read(struct io *io) {
   return e ? e : outcome(readv(io->fd, io->iov, io->iovcnt));
 }
 
+/* Writes of the first element that is not empty, and no more than `most`. */
+static ssize_t write_some(const struct io *io, size_t most) {
+  const struct iovec *v = io->iov;
+  while (v->iov_len == 0 && v + 1 < io->iov + io->iovcnt)
+    v++;
+  return outcome(write(io->fd, v->iov_base, v->iov_len < most ? v->iov_len : most));
+}
+
 /*
  * A pipe or terminal that poll calls writable takes PIPE_BUF bytes without
  * blocking; more might block. Storage takes all.
@@ -75,8 +111,7 @@ static ssize_t write_after_poll(struct io *io) {
     return e;
   if (is_storage(io->fd))
     return outcome(writev(io->fd, io->iov, io->iovcnt));
-  size_t n = io->iov[0].iov_len < PIPE_BUF ? io->iov[0].iov_len : PIPE_BUF;
-  return outcome(write(io->fd, io->iov[0].iov_base, n));
+  return write_some(io, PIPE_BUF);
 }
 
 ssize_t cfiber_attempt_write(struct io *io) {
@@ -89,6 +124,13 @@ ssize_t cfiber_attempt_write(struct io *io) {
   ssize_t n = pwritev2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
   if (!nowait_unknown(n))
     return outcome(n);
+#elif defined(SEND_MAY_BLOCK)
+  size_t most = SIZE_MAX;
+  if (!is_storage(io->fd) && (e = sendable(io->fd, &most)) != 0)
+    return e;
+  if (most != SIZE_MAX)
+    return write_some(io, most);
+  return outcome(writev(io->fd, io->iov, io->iovcnt));
 #else
   struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
   ssize_t n = sendmsg(io->fd, &msg, MSG_DONTWAIT);
@@ -116,8 +158,12 @@ ssize_t cfiber_attempt_send(struct io *io) {
   int e = cfiber_fault(FAULT_WRITE);
   if (e)
     return -e;
-  return outcome(sendto(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr,
-                        io->addrlen_value));
+  size_t n = io->iov[0].iov_len;
+#ifdef SEND_MAY_BLOCK
+  if (!io->may_block && (e = sendable(io->fd, &n)) != 0)
+    return e;
+#endif
+  return outcome(sendto(io->fd, io->iov[0].iov_base, n, flags(io), io->addr, io->addrlen_value));
 }
 
 ssize_t cfiber_attempt_recvmsg(struct io *io) {
@@ -127,7 +173,25 @@ ssize_t cfiber_attempt_recvmsg(struct io *io) {
 
 ssize_t cfiber_attempt_sendmsg(struct io *io) {
   int e = cfiber_fault(FAULT_WRITE);
-  return e ? -e : outcome(sendmsg(io->fd, io->msg, flags(io)));
+  if (e)
+    return -e;
+#ifdef SEND_MAY_BLOCK
+  size_t most = SIZE_MAX;
+  if (!io->may_block && (e = sendable(io->fd, &most)) != 0)
+    return e;
+  if (most != SIZE_MAX && io->msg->msg_iovlen > 0) {
+    struct msghdr part = *io->msg;
+    while (part.msg_iov->iov_len == 0 && part.msg_iovlen > 1)
+      part.msg_iov++, part.msg_iovlen--;
+    struct iovec first = *part.msg_iov;
+    if (first.iov_len > most)
+      first.iov_len = most;
+    part.msg_iov = &first;
+    part.msg_iovlen = 1;
+    return outcome(sendmsg(io->fd, &part, flags(io)));
+  }
+#endif
+  return outcome(sendmsg(io->fd, io->msg, flags(io)));
 }
 
 /*

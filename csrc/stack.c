@@ -16,14 +16,21 @@
  * than are worth keeping, a slab that is free as a whole is given back as a
  * whole: giving memory back interrupts the other cores, each time.
  */
-#include "fault.h"
 #include "core.h"
+
+#include "fault.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifndef MAP_STACK
+/*
+ * MAP_STACK: OpenBSD kills whoever makes a system call on a stack without it.
+ * Linux and NetBSD take it for a hint. FreeBSD and DragonFly make of it a mapping
+ * that grows downwards by itself, in which a guard would be grown over.
+ */
+#if !defined(MAP_STACK) || defined(__FreeBSD__) || defined(__DragonFly__)
+#undef MAP_STACK
 #define MAP_STACK 0
 #endif
 #ifndef MAP_NORESERVE
@@ -305,20 +312,27 @@ static void give_back(char *lo, char *hi) {
  * a page would map it, and changing page tables is what costs most here.
  */
 static bool went_deep(const struct stack *s) {
+#ifdef __OpenBSD__
+  (void)s; /* there is no mincore */
+  return true;
+#else
   enum { STEP = 1024 };
   char *end = s->hi - WATERMARK;
   for (char *p = s->lo; p < end; p += STEP * page_size()) {
-    unsigned char resident[STEP];
-    size_t bytes = (size_t)(end - p), pages;
+    unsigned char resident[STEP], any = 0;
+    size_t bytes = (size_t)(end - p);
     if (bytes > STEP * page_size())
       bytes = STEP * page_size();
-    pages = bytes / page_size();
+    size_t pages = bytes / page_size();
     if (mincore((void *)p, bytes, (void *)resident))
       return true;
-    if (memchr(resident, 1, pages))
+    for (size_t i = 0; i < pages; i++)
+      any |= resident[i]; /* bit 0; some systems tell more in the others */
+    if (any & 1)
       return true;
   }
   return false;
+#endif
 }
 
 static void trim(const struct stack *s) {

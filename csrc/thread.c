@@ -17,6 +17,9 @@
 #if defined(__APPLE__)
 #include <mach/mach.h>
 #endif
+#if defined(__FreeBSD__) || defined(__DragonFly__)
+#include <pthread_np.h>
+#endif
 
 /*
  * The one thread-local variable. Initial-exec: one load, also from a shared
@@ -105,7 +108,7 @@ extern struct exception_state *__cxa_get_globals(void) __attribute__((weak));
 #endif
 
 static void find_native_stack(struct cfiber_thread *t) {
-#if defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__)
+#if defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__DragonFly__)
   pthread_attr_t attr;
 #if defined(__linux__)
   if (pthread_getattr_np(pthread_self(), &attr))

@@ -289,6 +289,77 @@ static intptr_t stale_event(void *unused) {
   return 0;
 }
 
+/* ---- Waits: each is ended once, by the first, and no wake comes too early (invariant 3)
+ * ------------ */
+
+static uint64_t epoch_of(struct cfiber *f) {
+  return atomic_load(&f->wait) >> WAIT_EPOCH_SHIFT;
+}
+
+static intptr_t one_end(void *unused) {
+  (void)unused;
+  struct cfiber_thread *t = cfiber_thread_self();
+  _Atomic int started = 0;
+  cfiber_t *f = go(sleep_long, &started);
+  until(&started);
+  uint64_t epoch = epoch_of(f);
+  CHECK(!cfiber_wake(t, f, epoch - 1, WAKE_EVENT)); /* late */
+  CHECK(!cfiber_claim(f, epoch + 1, WAKE_EVENT));
+  CHECK(!t->local.head);
+  CHECK(cfiber_wake(t, f, epoch, WAKE_CANCEL));
+  CHECK(!cfiber_wake(t, f, epoch, WAKE_EVENT)); /* the second */
+  CHECK(t->local.head == f && t->local.tail == f);
+  CHECK(cfiber_cancel(f) == 0); /* too late for this wait: it is remembered */
+  CHECK(joined(f) == -ECANCELED);
+  return 0;
+}
+
+/* Woken after it has announced that it will wait, before it does. */
+static intptr_t wake_before_park(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 100; i++) {
+    struct cfiber_thread *t = cfiber_thread_self();
+    struct cfiber *me = t->current;
+    uint64_t epoch = cfiber_arm(me);
+    CHECK(epoch && cfiber_wake(t, me, epoch, WAKE_EVENT));
+    CHECK(cfiber_park(t, me) == WAKE_EVENT);
+    epoch = cfiber_arm(me);
+    CHECK(epoch && cfiber_disarm(me, epoch) && !cfiber_wake(t, me, epoch, WAKE_EVENT));
+  }
+  return 0;
+}
+
+/* An edge between the try that failed and the wait: the wait does not park. */
+static intptr_t edge_before_wait(void *unused) {
+  (void)unused;
+  struct cfiber_thread *t = cfiber_thread_self();
+  int fds[2];
+  CHECK(pipe(fds) == 0);
+  struct reading r = {.fd = fds[0]};
+  cfiber_t *f = go(read_one, &r);
+  until(&r.started); /* registered, for the first time */
+  put(fds[1], 1);
+  CHECK(joined(f) == 1);
+  struct fd_attempt a = {0};
+  cfiber_fd_attempt(t->runtime, fds[0], DIR_READ, &a);
+  cfiber_fd_event(t, fds[0], 1, 1, 0);
+  uint64_t switches = atomic_load(&t->switches);
+  CHECK(cfiber_fd_wait(t, fds[0], DIR_READ, &a) == 0);
+  CHECK(!a.recheck && atomic_load(&t->switches) == switches);
+
+  /* What has arrived is not lost to a cancel that comes after it (fault 19). */
+  r = (struct reading){.fd = fds[0]};
+  f = go(read_one, &r);
+  until(&r.started);
+  put(fds[1], 2);
+  cfiber_fd_event(t, fds[0], 1, 1, 0);
+  CHECK(cfiber_cancel(f) == 0);
+  CHECK(joined(f) == 2);
+  cfiber_close(fds[0]);
+  cfiber_close(fds[1]);
+  return 0;
+}
+
 /* ---- Timers: one that is not needed goes at once
  * ------------------------------------------------- */
 
@@ -719,6 +790,19 @@ static intptr_t on_native(void *p) {
   return 11;
 }
 
+/* With one thread and no watchdog, who blocks it waits for a new fiber for ever. */
+static intptr_t join_new_on_native(void *unused) {
+  (void)unused;
+  cfiber_t *f = go(identity, NULL);
+  FAILS(cfiber_join(f, NULL), EDEADLK);
+  CHECK(cfiber_detach(f) == 0);
+  return 0;
+}
+
+static intptr_t lone_thread(void *unused) {
+  return cfiber_on_native_stack(join_new_on_native, unused);
+}
+
 static intptr_t native_calls(void *unused) {
   (void)unused;
   _Atomic int started = 0;
@@ -793,6 +877,18 @@ static int child_of_fork(const int fds[2]) {
   if (cfiber_on_native_stack(identity, (void *)5) != 5)
     return 5;
   return 42;
+}
+
+/* A fiber that forks and returns in the child; there, that is the end of the process. */
+static intptr_t fork_and_return(void *unused) {
+  (void)unused;
+  int status;
+  pid_t pid = fork();
+  if (pid == 0)
+    return 0;
+  CHECK(waitpid(pid, &status, 0) == pid);
+  CHECK(WIFEXITED(status)); /* and not by a signal */
+  return 0;
 }
 
 /* In the child there is no runtime; the parent's goes on, its parked fibers with it. */
@@ -945,6 +1041,10 @@ int main(int argc, char **argv) {
   test_plain_thread();
   test_options();
   run(stale_event, 1, 0);
+  run(one_end, 1, 0);
+  run(wake_before_park, 1, 0);
+  run(wake_before_park, 1, 1);
+  run(edge_before_wait, 1, 0);
   run(timers_are_cleared, 1, 0);
   run(timers_in_order, 1, 0);
   run(warm_pool, 1, 0);
@@ -953,6 +1053,7 @@ int main(int argc, char **argv) {
   run(joins_do_not_starve, 1, 0);
   run(budget, 1, 0);
   run(native_calls, 1, 0);
+  run(lone_thread, 1, 0);
 #ifdef CFIBER_POLLER_EPOLL
   run(awake_thread_is_not_woken, 1, 0);
 #endif
@@ -974,6 +1075,7 @@ int main(int argc, char **argv) {
     run(ping_pong, 2, migrate);
   }
   run(forks, 2, 0);
+  run(fork_and_return, 1, 0);
   test_two_runtimes();
   return atomic_load(&failures) != 0;
 }

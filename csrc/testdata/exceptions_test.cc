@@ -125,10 +125,6 @@ int main() {
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
   CHECK(said.find("terminat") != std::string::npos); /* std::terminate's, of whatever library */
   run(several_around_yields);
-#ifdef CFIBER_EXCEPTION_STATE /* as yet handlers must not wait; docs/faults.md, 4 */
   run(several_inside_handlers);
-#else
-  (void)several_inside_handlers;
-#endif
   return failures != 0;
 }
