@@ -153,11 +153,11 @@ static intptr_t spawn_and_wait_busily(void *unused) {
   (void)unused;
   static const struct cfiber_attr detached = {.flags = CFIBER_DETACHED};
   _Atomic int n = 0;
-  for (int i = 0; i < ROUNDS(20000); i++) {
+  for (int i = 0; i < ROUNDS(40000); i++) {
     CHECK(cfiber_spawn(count, &n, &detached));
     wait_busily(&n, i + 1);
-    for (int k = i % 61; k > 0; k--)
-      cfiber_relax();
+    for (volatile int k = i % 300; k > 0; k--)
+      continue; /* some nanoseconds more each time */
   }
   return 0;
 }
@@ -744,6 +744,35 @@ static intptr_t joins_do_not_starve(void *unused) {
   return 0;
 }
 
+static void *cancel_one(void *p) {
+  CHECK(cfiber_cancel(p) == 0);
+  return NULL;
+}
+
+/* Nor do fibers that yield to each other keep events and what others hand over waiting (S13). */
+static intptr_t yielders_do_not_starve(void *unused) {
+  (void)unused;
+  _Atomic int stop = 0, started = 0;
+  int fds[2];
+  CHECK(pipe(fds) == 0);
+  struct reading r = {.fd = fds[0]};
+  cfiber_t *reader = go(read_one, &r), *sleeper = go(sleep_long, &started);
+  until(&r.started);
+  until(&started);
+  cfiber_t *f = go(yield_until_set, &stop), *g = go(yield_until_set, &stop);
+  put(fds[1], 3);
+  CHECK(joined(reader) == 3); /* the poller is asked */
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, cancel_one, sleeper) == 0);
+  CHECK(joined(sleeper) == -ECANCELED); /* the ready queue is looked at */
+  CHECK(pthread_join(thread, NULL) == 0);
+  atomic_store(&stop, 1);
+  CHECK(joined(f) == 0 && joined(g) == 0);
+  cfiber_close(fds[0]);
+  cfiber_close(fds[1]);
+  return 0;
+}
+
 static intptr_t poll_in_a_loop(void *p) {
   struct pollfd none = {.fd = -1};
   while (!atomic_load((_Atomic int *)p))
@@ -1051,6 +1080,7 @@ int main(int argc, char **argv) {
   run(fair_turns, 1, 0);
   run(chain_of_joins, 1, 0);
   run(joins_do_not_starve, 1, 0);
+  run(yielders_do_not_starve, 1, 0);
   run(budget, 1, 0);
   run(native_calls, 1, 0);
   run(lone_thread, 1, 0);
