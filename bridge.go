@@ -6,7 +6,7 @@ package cfiber
 // read and written through sync/atomic; see layout.go.
 
 /*
-#cgo CFLAGS: -std=gnu11 -I${SRCDIR}/csrc
+#cgo CFLAGS: -std=gnu11 -O2 -I${SRCDIR}/csrc
 #cgo noescape cfiber_layout
 #cgo nocallback cfiber_layout
 #cgo noescape cfiber_bridge_open

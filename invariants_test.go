@@ -215,3 +215,95 @@ func TestStuckThreadsEventsAreServed(t *testing.T) {
 		unix.Close(fd)
 	}
 }
+
+// A cancel from Go does not end a wait under a shield.
+func TestCancelUnderShield(t *testing.T) {
+	for _, migrate := range []bool{false, true} {
+		rt := openTest(t, Options{Migrate: migrate})
+		var n int32
+		f := spawn(t, rt, ctest.ShieldedSleep, unsafe.Pointer(&n))
+		parked(t, rt, &n, 1)
+		f.Cancel()
+		if got, _ := f.Wait(context.Background()); got != 1 || atomic.LoadInt32(&n) != 2 {
+			t.Errorf("migrate %v: %d, counted %d", migrate, got, n)
+		}
+	}
+}
+
+// Shutdown also sees the end of fibers that only C knows of.
+func TestShutdownWaitsForDetached(t *testing.T) {
+	for range 5 {
+		rt, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := new(int32)
+		if got := call(t, rt, ctest.LeaveBehind, unsafe.Pointer(n)); got != 0 {
+			t.Fatal(got)
+		}
+		if err := rt.Shutdown(context.Background()); err != nil || atomic.LoadInt32(n) != 2 {
+			t.Errorf("%v, counted %d", err, *n)
+		}
+	}
+}
+
+// In a runtime that is being closed C cannot spawn either.
+func TestSpawnInCWhileClosing(t *testing.T) {
+	rt, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := new(int32)
+	f := spawn(t, rt, ctest.SpawnWhenCanceled, unsafe.Pointer(n))
+	parked(t, rt, n, 1)
+	if err := rt.Close(); err != nil {
+		t.Error(err)
+	}
+	if got, _ := f.Wait(context.Background()); got != int(syscall.ECANCELED) {
+		t.Errorf("spawn failed with %d", got)
+	}
+}
+
+// The watchdog, asleep while all is idle, wakes for a thread that blocks (invariant 7).
+func TestWatchdogWakes(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1})
+	call(t, rt, ctest.Return, nil)
+	for range 3 {
+		await(t, "the watchdog sleeps", func() bool { return rt.c.watchdogAsleep.Load() == 1 })
+		r, w := pipe(t)
+		blocker := spawn(t, rt, ctest.BlockRead, number(r))
+		await(t, "the blocker runs", func() bool { return rt.thread(0).running.Load() != 0 || rt.Stats().Threads > 1 })
+		if got := call(t, rt, ctest.Return, number(4)); got != 4 {
+			t.Error(got)
+		}
+		unix.Write(w, []byte{1})
+		if _, err := blocker.Wait(context.Background()); err != nil {
+			t.Error(err)
+		}
+		unix.Close(r)
+		unix.Close(w)
+	}
+}
+
+// A thousand stacks that were deep at once are trimmed when their fibers end (fault 11).
+func TestBurstOfDeepStacks(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1})
+	const n = 1000
+	var started int32
+	var fibers []*Fiber
+	for range n {
+		fibers = append(fibers, spawn(t, rt, ctest.RecurseAndPark, unsafe.Pointer(&started)))
+	}
+	parked(t, rt, &started, n)
+	deep := residentBytes(t)
+	for _, f := range fibers {
+		f.Cancel()
+	}
+	for _, f := range fibers {
+		f.Wait(context.Background())
+	}
+	// Some 160 KiB each were touched. What stays: 16 KiB each, and 64 stacks.
+	if back := deep - residentBytes(t); back < n*100<<10 {
+		t.Errorf("%d KiB given back of %d", back>>10, deep>>10)
+	}
+}

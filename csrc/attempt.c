@@ -19,8 +19,16 @@ static ssize_t outcome(ssize_t n) {
   return cfiber_errno() == EWOULDBLOCK ? -EAGAIN : -cfiber_errno();
 }
 
-/* 0: ready, or a negative errno value. */
+/*
+ * 0: ready, or a negative errno value. A descriptor that is not open for this
+ * direction is never ready; the call itself would say EBADF.
+ */
 static int readiness(int fd, short events) {
+  int mode = fcntl(fd, F_GETFL);
+  if (mode < 0)
+    return -cfiber_errno();
+  if ((mode & O_ACCMODE) == (events == POLLIN ? O_WRONLY : O_RDONLY))
+    return -EBADF;
   struct pollfd p = {.fd = fd, .events = events};
   int n = poll(&p, 1, 0);
   if (n < 0)
@@ -150,8 +158,8 @@ ssize_t cfiber_attempt_recv(struct io *io) {
   int e = cfiber_fault(FAULT_READ);
   if (e)
     return -e;
-  return outcome(recvfrom(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr,
-                          io->addrlen));
+  return outcome(
+      recvfrom(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr, io->addrlen));
 }
 
 ssize_t cfiber_attempt_send(struct io *io) {

@@ -130,7 +130,7 @@ struct cfiber {
   size_t stack_size; /* shared: 0 is the runtime's default */
   int64_t deadline;
   _Atomic(uintptr_t) joiner;
-  uint64_t join_epoch; /* of its wait in cfiber_join */
+  uint64_t join_epoch;                          /* of its wait in cfiber_join */
   _Atomic(struct cfiber_thread *) timer_thread; /* in whose heap its timer is */
 
   uint32_t timer_pos; /* place there, or TIMER_NONE; under that heap's lock */
@@ -226,8 +226,8 @@ struct cfiber_thread {
   struct cfiber *current CACHE_ALIGNED;
   int *errno_address;
   struct exception_state *exceptions; /* NULL in a program without C++ */
-  struct fiber_list local; /* woken and yielded fibers that stay here; FIFO */
-  int32_t tick;            /* switches left until the scheduler looks around */
+  struct fiber_list local;            /* woken and yielded fibers that stay here; FIFO */
+  int32_t tick;                       /* switches left until the scheduler looks around */
   uint32_t picks;
   uint32_t straight; /* switches straight to a joiner in a row */
   uint32_t ops;      /* I/O calls in a row that did not park */
@@ -297,11 +297,11 @@ struct cfiber_runtime {
   _Atomic(uint32_t) active CACHE_ALIGNED; /* shared: threads that run */
   _Atomic(uint32_t) reserved;             /* shared: slots given out */
   uint32_t allocated;                     /* shared: slots there are */
-  _Atomic(uint32_t) limit;                /* shared: slots `schedule` may use; the watchdog raises it */
-  _Atomic(uint32_t) stop;                 /* shared: threads return */
-  _Atomic(uint32_t) closing;              /* shared: no more fibers */
-  _Atomic(uint32_t) draining;             /* shared: tell the host when a thread falls idle */
-  struct cfiber_thread *threads;          /* shared */
+  _Atomic(uint32_t) limit;       /* shared: slots `schedule` may use; the watchdog raises it */
+  _Atomic(uint32_t) stop;        /* shared: threads return */
+  _Atomic(uint32_t) closing;     /* shared: no more fibers */
+  _Atomic(uint32_t) draining;    /* shared: tell the host when a thread falls idle */
+  struct cfiber_thread *threads; /* shared */
 
   /* Work from outside: pushed by anybody, taken by threads. */
   _Atomic(uintptr_t) injected CACHE_ALIGNED; /* shared: list, newest first */
@@ -321,9 +321,9 @@ struct cfiber_runtime {
   /* Fibers and stacks. */
   _Atomic(uint32_t) memory_lock CACHE_ALIGNED;
   struct cfiber *free_fibers;
-  uint32_t nfibers;     /* made so far, in slabs */
-  uint32_t max_fibers;  /* may be made */
-  uint32_t fiber_batch; /* a thread takes and keeps so many; 0: it keeps none */
+  uint32_t nfibers;      /* made so far, in slabs */
+  uint32_t max_fibers;   /* may be made */
+  uint32_t fiber_batch;  /* a thread takes and keeps so many; 0: it keeps none */
   struct cfiber **slabs; /* shared: FIBERS_PER_SLAB fibers each */
   struct stack_class stacks[STACK_CLASSES];
   _Atomic(uint32_t) guard_kind; /* shared: enum guard_kind */

@@ -104,8 +104,8 @@ void cfiber_fds_close(struct cfiber_runtime *rt) {
 static struct fd_entry *find(struct cfiber_runtime *rt, int fd) {
   if (fd < 0 || (uint32_t)fd >= CHUNKS * CHUNK_ENTRIES)
     return NULL;
-  struct fd_entry *chunk = atomic_load_explicit(&rt->fds->chunks[(uint32_t)fd / CHUNK_ENTRIES],
-                                                memory_order_acquire);
+  struct fd_entry *chunk =
+      atomic_load_explicit(&rt->fds->chunks[(uint32_t)fd / CHUNK_ENTRIES], memory_order_acquire);
   return chunk ? &chunk[(uint32_t)fd % CHUNK_ENTRIES] : NULL;
 }
 
@@ -207,8 +207,7 @@ void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason)
 void cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir,
                        struct fd_attempt *a) {
   struct fd_entry *entry = find(rt, fd);
-  a->sequence =
-      entry ? atomic_load_explicit(&entry->sequence[dir], memory_order_acquire) : 0;
+  a->sequence = entry ? atomic_load_explicit(&entry->sequence[dir], memory_order_acquire) : 0;
 }
 
 void cfiber_fd_pass(struct cfiber_runtime *rt, int fd, enum direction dir,
@@ -268,8 +267,7 @@ int cfiber_fd_wait(struct cfiber_thread *t, int fd, enum direction dir, struct f
   }
   int64_t deadline = f->deadline ? f->deadline : INT64_MAX;
   int64_t check = old ? t->now + CHECK_AFTER : INT64_MAX;
-  enum wake_reason reason =
-      cfiber_park_until(t, f, epoch, check < deadline ? check : deadline, &e);
+  enum wake_reason reason = cfiber_park_until(t, f, epoch, check < deadline ? check : deadline, &e);
   if (e || (reason != WAKE_EVENT && reason != WAKE_CLOSED))
     delist(entry, dir, &w);
   if (e)

@@ -139,8 +139,8 @@ static void set_name(struct cfiber *f, const char *name) {
   f->name[n] = 0;
 }
 
-static void init_record(struct cfiber *f, cfiber_func fn, void *arg,
-                        const struct cfiber_attr *attr, uint32_t flags, uint64_t id) {
+static void init_record(struct cfiber *f, cfiber_func fn, void *arg, const struct cfiber_attr *attr,
+                        uint32_t flags, uint64_t id) {
   uint64_t epoch = atomic_load_explicit(&f->wait, memory_order_relaxed) >> WAIT_EPOCH_SHIFT;
   f->flags = attr->flags | flags | (f->runtime->migrate ? CFIBER_MIGRATABLE : 0);
   f->error = 0;
@@ -333,7 +333,8 @@ static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *r
     /* The thread is blocked for as long as this takes. Could another run f? */
     bool movable = fiber_movable(f) && t->runtime->allocated > 1;
     uintptr_t joiner;
-    if (f == t->current || (!movable && (f->thread == t || !f->thread) && !has_finished(f, &joiner)))
+    if (f == t->current ||
+        (!movable && (f->thread == t || !f->thread) && !has_finished(f, &joiner)))
       return cfiber_fail(EDEADLK);
   }
   uintptr_t j;

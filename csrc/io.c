@@ -329,7 +329,8 @@ int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
   return e ? cfiber_fail(e) : 0;
 }
 
-/* ---- Readiness --------------------------------------------------------------------------------- */
+/* ---- Readiness ---------------------------------------------------------------------------------
+ */
 
 static int poll_now(struct pollfd *fds, nfds_t n) {
   int e = cfiber_fault(FAULT_POLL), ready;

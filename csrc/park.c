@@ -116,8 +116,7 @@ static void confirm_parked(struct cfiber_thread *t, struct cfiber *f) {
       cfiber_ready(t, f);
       return;
     }
-  } while (!atomic_compare_exchange_weak_explicit(&f->wait, &old,
-                                                  (old & ~WAIT_STATE) | WAIT_PARKED,
+  } while (!atomic_compare_exchange_weak_explicit(&f->wait, &old, (old & ~WAIT_STATE) | WAIT_PARKED,
                                                   memory_order_seq_cst, memory_order_relaxed));
 }
 

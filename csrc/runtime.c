@@ -19,7 +19,8 @@
 static void *map_zeroed(size_t bytes) {
   if (cfiber_fault(FAULT_MMAP))
     return NULL;
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+  void *p =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
   return p == MAP_FAILED ? NULL : p;
 }
 
@@ -89,7 +90,8 @@ void cfiber_runtime_close(struct cfiber_runtime *rt) {
 
 void cfiber_notify(struct cfiber_runtime *rt) {
   static const uint64_t one = 1;
-  if (atomic_load_explicit(&rt->notified, memory_order_seq_cst) || atomic_exchange(&rt->notified, 1))
+  if (atomic_load_explicit(&rt->notified, memory_order_seq_cst) ||
+      atomic_exchange(&rt->notified, 1))
     return;
   /* An eventfd takes the eight bytes, a pipe too; full means that it is awake. */
   ssize_t n;

@@ -73,7 +73,7 @@ struct slab {
   /* Under the runtime's memory lock. */
   struct stack *free;
   uint32_t nfree;
-  bool cold;               /* all memory has been given back, and all is free */
+  bool cold;                /* all memory has been given back, and all is free */
   struct slab *next, *prev; /* in the class's list; only if nfree > 0 */
 };
 

@@ -4,8 +4,8 @@
  */
 #define _GNU_SOURCE
 #define CFIBER_REDEFINE_ERRNO /* these run on migratable fibers too */
-#include "cfiber.h"
 #include "cases.h"
+#include "cfiber.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -666,7 +666,8 @@ intptr_t case_shield(void *p) {
   return line;
 }
 
-/* ---- Fibers ------------------------------------------------------------------------------------ */
+/* ---- Fibers ------------------------------------------------------------------------------------
+ */
 
 static intptr_t identity(void *p) {
   return (intptr_t)p;

@@ -1,6 +1,6 @@
 #define CFIBER_REDEFINE_ERRNO /* these run on migratable fibers too */
-#include "cfiber.h"
 #include "ctest.h"
+#include "cfiber.h"
 
 #include <stdatomic.h>
 #include <string.h>
