@@ -33,8 +33,11 @@ static int readiness(int fd, short events) {
   int n = poll(&p, 1, 0);
   if (n < 0)
     return -cfiber_errno();
-  if (n == 0)
-    return -EAGAIN;
+  if (n == 0) {
+    /* For ever, if the descriptor is not open for it. */
+    int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
+    return mode == (events == POLLIN ? O_WRONLY : O_RDONLY) ? -EBADF : -EAGAIN;
+  }
   return p.revents & POLLNVAL ? -EBADF : 0;
 }
 

@@ -49,7 +49,7 @@
 /* Free stacks of a class that are kept warm; above that, free slabs are given back. */
 #define WARM_MAX 16384u
 /* A stack that stays in a thread's pool is trimmed once in so many times. */
-#define TRIM_INTERVAL 64u
+#define TRIM_INTERVAL 1024u
 /* The first frames of stacks begin at different offsets in their page, see below. */
 #define COLORS 8u
 #define COLOR_STEP 128u
