@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,17 +34,30 @@ static int readiness(int fd, short events) {
   int n = poll(&p, 1, 0);
   if (n < 0)
     return -cfiber_errno();
-  if (n == 0) {
-    /* For ever, if the descriptor is not open for it. */
-    int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
-    return mode == (events == POLLIN ? O_WRONLY : O_RDONLY) ? -EBADF : -EAGAIN;
-  }
+  if (n == 0)
+    return -EAGAIN;
   return p.revents & POLLNVAL ? -EBADF : 0;
 }
 
+/* Never waits for anybody, but may be slow. */
 static bool is_storage(int fd) {
   struct stat st;
   return fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+}
+
+/*
+ * Runs poll and the call that relies on it as one: else another fiber, on another
+ * thread, takes what poll has seen, and the call blocks this thread. Mutexes, not
+ * spin locks, since another process may do the same.
+ */
+static ssize_t in_turn(struct io *io, ssize_t (*poll_and_call)(struct io *io)) {
+  static pthread_mutex_t turns[2][32] = {{[0 ... 31] = PTHREAD_MUTEX_INITIALIZER},
+                                         {[0 ... 31] = PTHREAD_MUTEX_INITIALIZER}};
+  pthread_mutex_t *turn = &turns[io->dir][(unsigned)io->fd % 32];
+  pthread_mutex_lock(turn);
+  ssize_t n = poll_and_call(io);
+  pthread_mutex_unlock(turn);
+  return n;
 }
 
 /*
@@ -84,6 +98,11 @@ static bool nowait_unknown(ssize_t n) {
 }
 #endif
 
+static ssize_t read_after_poll(struct io *io) {
+  int e = readiness(io->fd, POLLIN);
+  return e ? e : outcome(readv(io->fd, io->iov, io->iovcnt));
+}
+
 ssize_t cfiber_attempt_read(struct io *io) {
   int e = cfiber_fault(FAULT_READ);
   if (e)
@@ -100,8 +119,9 @@ ssize_t cfiber_attempt_read(struct io *io) {
   if (n >= 0 || cfiber_errno() != ENOTSOCK)
     return outcome(n);
 #endif
-  e = readiness(io->fd, POLLIN);
-  return e ? e : outcome(readv(io->fd, io->iov, io->iovcnt));
+  if (is_storage(io->fd))
+    return outcome(readv(io->fd, io->iov, io->iovcnt));
+  return in_turn(io, read_after_poll);
 }
 
 /* Writes of the first element that is not empty, and no more than `most`. */
@@ -114,15 +134,19 @@ static ssize_t write_some(const struct io *io, size_t most) {
 
 /*
  * A pipe or terminal that poll calls writable takes PIPE_BUF bytes without
- * blocking; more might block. Storage takes all.
+ * blocking; more might block.
  */
 static ssize_t write_after_poll(struct io *io) {
+  size_t most = PIPE_BUF;
+#ifdef SEND_MAY_BLOCK
+  most = SIZE_MAX;
+  int e = sendable(io->fd, &most);
+#else
   int e = readiness(io->fd, POLLOUT);
+#endif
   if (e)
     return e;
-  if (is_storage(io->fd))
-    return outcome(writev(io->fd, io->iov, io->iovcnt));
-  return write_some(io, PIPE_BUF);
+  return most == SIZE_MAX ? outcome(writev(io->fd, io->iov, io->iovcnt)) : write_some(io, most);
 }
 
 ssize_t cfiber_attempt_write(struct io *io) {
@@ -135,20 +159,15 @@ ssize_t cfiber_attempt_write(struct io *io) {
   ssize_t n = pwritev2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
   if (!nowait_unknown(n))
     return outcome(n);
-#elif defined(SEND_MAY_BLOCK)
-  size_t most = SIZE_MAX;
-  if (!is_storage(io->fd) && (e = sendable(io->fd, &most)) != 0)
-    return e;
-  if (most != SIZE_MAX)
-    return write_some(io, most);
-  return outcome(writev(io->fd, io->iov, io->iovcnt));
-#else
+#elif !defined(SEND_MAY_BLOCK)
   struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
   ssize_t n = sendmsg(io->fd, &msg, MSG_DONTWAIT);
   if (n >= 0 || cfiber_errno() != ENOTSOCK)
     return outcome(n);
 #endif
-  return write_after_poll(io);
+  if (is_storage(io->fd))
+    return outcome(writev(io->fd, io->iov, io->iovcnt));
+  return in_turn(io, write_after_poll);
 }
 
 /* ---- Sockets ------------------------------------------------------------------- */
@@ -165,16 +184,48 @@ ssize_t cfiber_attempt_recv(struct io *io) {
       recvfrom(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr, io->addrlen));
 }
 
+#ifdef SEND_MAY_BLOCK
+
+static ssize_t send_after_poll(struct io *io) {
+  size_t n = io->iov[0].iov_len;
+  int e = sendable(io->fd, &n);
+  if (e)
+    return e;
+  return outcome(sendto(io->fd, io->iov[0].iov_base, n, io->flags, io->addr, io->addrlen_value));
+}
+
+/* Of a stream, at most a part of the first element that is not empty. */
+static ssize_t sendmsg_after_poll(struct io *io) {
+  struct msghdr msg = *io->msg;
+  struct iovec first;
+  size_t most = SIZE_MAX;
+  int e = sendable(io->fd, &most);
+  if (e)
+    return e;
+  if (most != SIZE_MAX && msg.msg_iovlen > 0) {
+    while (msg.msg_iov->iov_len == 0 && msg.msg_iovlen > 1)
+      msg.msg_iov++, msg.msg_iovlen--;
+    first = *msg.msg_iov;
+    if (first.iov_len > most)
+      first.iov_len = most;
+    msg.msg_iov = &first;
+    msg.msg_iovlen = 1;
+  }
+  return outcome(sendmsg(io->fd, &msg, io->flags));
+}
+
+#endif
+
 ssize_t cfiber_attempt_send(struct io *io) {
   int e = cfiber_fault(FAULT_WRITE);
   if (e)
     return -e;
-  size_t n = io->iov[0].iov_len;
 #ifdef SEND_MAY_BLOCK
-  if (!io->may_block && (e = sendable(io->fd, &n)) != 0)
-    return e;
+  if (!io->may_block)
+    return in_turn(io, send_after_poll);
 #endif
-  return outcome(sendto(io->fd, io->iov[0].iov_base, n, flags(io), io->addr, io->addrlen_value));
+  return outcome(sendto(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr,
+                        io->addrlen_value));
 }
 
 ssize_t cfiber_attempt_recvmsg(struct io *io) {
@@ -187,31 +238,19 @@ ssize_t cfiber_attempt_sendmsg(struct io *io) {
   if (e)
     return -e;
 #ifdef SEND_MAY_BLOCK
-  size_t most = SIZE_MAX;
-  if (!io->may_block && (e = sendable(io->fd, &most)) != 0)
-    return e;
-  if (most != SIZE_MAX && io->msg->msg_iovlen > 0) {
-    struct msghdr part = *io->msg;
-    while (part.msg_iov->iov_len == 0 && part.msg_iovlen > 1)
-      part.msg_iov++, part.msg_iovlen--;
-    struct iovec first = *part.msg_iov;
-    if (first.iov_len > most)
-      first.iov_len = most;
-    part.msg_iov = &first;
-    part.msg_iovlen = 1;
-    return outcome(sendmsg(io->fd, &part, flags(io)));
-  }
+  if (!io->may_block)
+    return in_turn(io, sendmsg_after_poll);
 #endif
   return outcome(sendmsg(io->fd, io->msg, flags(io)));
 }
 
-/*
- * There is no MSG_DONTWAIT for accept. A blocking listener is asked with poll
- * first; between that and the accept nobody else of this process must take
- * the connection, so the two are one under a lock.
- */
+static ssize_t accept_after_poll(struct io *io) {
+  int e = readiness(io->fd, POLLIN);
+  return e ? e : outcome(accept(io->fd, io->addr, io->addrlen));
+}
+
+/* There is no MSG_DONTWAIT for accept. */
 ssize_t cfiber_attempt_accept(struct io *io) {
-  static _Atomic(uint32_t) locks[64];
   int e = cfiber_fault(FAULT_ACCEPT);
   if (e)
     return -e;
@@ -220,13 +259,7 @@ ssize_t cfiber_attempt_accept(struct io *io) {
     return -cfiber_errno();
   if (mode & O_NONBLOCK)
     return outcome(accept(io->fd, io->addr, io->addrlen));
-  _Atomic(uint32_t) *lock = &locks[(unsigned)io->fd % 64];
-  cfiber_lock(lock);
-  ssize_t n = readiness(io->fd, POLLIN);
-  if (n == 0)
-    n = outcome(accept(io->fd, io->addr, io->addrlen));
-  cfiber_unlock(lock);
-  return n;
+  return in_turn(io, accept_after_poll);
 }
 
 /* A socket being connected is nobody else's yet: its flag may change for a moment. */

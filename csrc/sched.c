@@ -386,6 +386,9 @@ static bool steal(struct cfiber_thread *t) {
     if (n) {
       t->steal_index--; /* there may be more where this came from */
       cfiber_count(&t->steals);
+      /* While they moved they were on no queue, and a searcher may have looked in vain. */
+      if (n > 1)
+        wake_searcher(rt, t);
       return true;
     }
   }
