@@ -248,9 +248,9 @@ cmd_deps() {
 
   # For the C tests on another architecture. Apart, since Debian's cross compilers cannot be
   # installed beside its gcc-multilib, which may be wanted more.
-  if [ "$manager" = apt-get ] && emulates_arm64 && ! { have aarch64-linux-gnu-gcc && have qemu-aarch64; }; then
+  if [ "$manager" = apt-get ] && emulates_arm64 && ! { have aarch64-linux-gnu-g++ && have qemu-aarch64; }; then
     if [ -n "${CFIBER_NO_INSTALL:-}" ] ||
-      ! install_packages apt-get gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; then
+      ! install_packages apt-get g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; then
       warn "no cross compiler and emulator for arm64: those tests will be skipped"
     fi
   fi
@@ -579,8 +579,14 @@ ctest_build() {
         case $compiler in
           gcc*) cc=g++${compiler#gcc} ;;
           clang*) cc=clang++${compiler#clang} ;;
+          *-gcc) cc=${compiler%gcc}g++ ;;
           *) cc=${CXX:-c++} ;;
         esac
+        if ! have "${cc%% *}"; then
+          say "SKIP $compiler $name $t: no $cc"
+          ctest_skipped=$((ctest_skipped + 1))
+          continue
+        fi
         ;;
     esac
     start=$SECONDS
