@@ -302,7 +302,7 @@ func TestManyParked(t *testing.T) {
 	per := (residentBytes(t) - mem) / n
 	t.Logf("%d fibers: %d bytes resident each (Go's handles included), %d more mappings, %d more threads, guards: %s",
 		n, per, mappings(t)-maps, threads(t)-ths, rt.Stats().Guards)
-	if per > 6<<10 && !raceEnabled {
+	if per > 6<<10 && !raceEnabled && !asanEnabled {
 		t.Errorf("%d bytes resident per fiber", per)
 	}
 	if rt.Stats().Guards == "install" && mappings(t)-maps > 500 {

@@ -1,0 +1,5 @@
+//go:build !asan
+
+package cfiber
+
+const asanEnabled = false
