@@ -214,6 +214,7 @@ __attribute__((noinline)) static void shed(struct cfiber_thread *t) {
   uint32_t n = ring_grab(t, half);
   for (uint32_t i = 0; i < n; i++)
     inject(t->runtime, half[i], half[i]);
+  wake_searcher(t->runtime, t); /* as in steal: they were on no queue for a moment */
 }
 
 static void push_movable(struct cfiber_thread *t, struct cfiber *f) {
