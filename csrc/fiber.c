@@ -227,14 +227,9 @@ static struct cfiber *straight_to_joiner(struct cfiber_thread *t, struct cfiber 
  * does not return, and is not followed by anything, so that the compiler makes
  * it a jump: then the return predictor is in step for whoever is resumed.
  */
-static void first_entry(struct cfiber_thread *t) {
+void cfiber_first(struct cfiber_thread *t) {
   struct cfiber *f = t->current;
-  sanitizer_after(t, f);
-  if (t->post)
-    cfiber_post(t);
-  *t->errno_address = 0;
-  if (f->flags & CFIBER_KEEP_FP)
-    cfiber_fp_set(f->fp_control);
+  cfiber_resumed(t);
   f->result = f->fn(f->arg);
 
   t = cfiber_thread_self(); /* it may have migrated */
@@ -253,7 +248,8 @@ int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
   f->flags |= FIBER_STARTED;
   atomic_store_explicit(&f->stack->owner, f, memory_order_relaxed);
   f->fp_control = t->fp_control;
-  f->sp = cfiber_switch_init(f->stack->lo, f->stack->hi - f->stack->color, first_entry);
+  f->saved_errno = 0;
+  f->sp = NULL; /* fresh: see switch_to */
   sanitizer_fiber_start(f);
   return 0;
 }

@@ -39,6 +39,12 @@ static inline struct cfiber *ring_pop(struct cfiber_thread *t) {
   return NULL;
 }
 
+/* Whether the owner may find something; a thief may be first. */
+static inline bool ring_maybe(const struct cfiber_thread *t) {
+  return atomic_load_explicit(&t->ring_head, memory_order_relaxed) !=
+         atomic_load_explicit(&t->ring_tail, memory_order_relaxed);
+}
+
 /* Fibers on the ring, seen from anywhere. */
 static inline uint32_t ring_size(struct cfiber_thread *t) {
   uint32_t head = atomic_load_explicit(&t->ring_head, memory_order_seq_cst);

@@ -25,6 +25,19 @@
 #define SANITIZER_UNCOUNTED
 #endif
 
+/* A call of a function that switches, as the last one of a function: TSan counts the return of a
+ * caller before a tail call, and would count it for the wrong fiber. */
+#ifdef CFIBER_SANITIZE
+#define SANITIZER_NO_TAIL(call)                                                                    \
+  __extension__({                                                                                  \
+    __auto_type returned = call;                                                                   \
+    __asm__ volatile("" ::: "memory");                                                             \
+    returned;                                                                                      \
+  })
+#else
+#define SANITIZER_NO_TAIL(call) call
+#endif
+
 #ifdef CFIBER_SANITIZE
 
 #if defined(__has_feature)

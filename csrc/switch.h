@@ -11,8 +11,10 @@
 #define CFIBER_SWITCH_UCONTEXT 1
 #elif defined(__x86_64__) && !defined(_WIN32)
 #define CFIBER_SWITCH_AMD64 1
+#define CFIBER_SWITCH_DIRECT 1
 #elif defined(__aarch64__) && !defined(_WIN32)
 #define CFIBER_SWITCH_ARM64 1
+#define CFIBER_SWITCH_DIRECT 1
 #else
 #define CFIBER_SWITCH_UCONTEXT 1
 #endif
@@ -41,17 +43,40 @@ struct cfiber_thread;
 struct cfiber_thread *cfiber_switch(void **from, void *to, struct cfiber_thread *thread);
 
 /*
- * The same, faster where every context that takes part switches at one place
- * in the code, and slower elsewhere: the switch of the scheduler.
- */
-struct cfiber_thread *cfiber_switch_paired(void **from, void *to, struct cfiber_thread *thread);
-
-/*
  * Makes a context on an unused stack [lo, hi), which when first resumed calls
  * entry(thread) with an aligned stack. entry must not return.
  * Returns its stack pointer.
  */
 void *cfiber_switch_init(char *lo, char *hi, void (*entry)(struct cfiber_thread *));
+
+/*
+ * The scheduler's switches. They go on, on the other side, in
+ * cfiber_resumed(thread), as if that had been called instead of them: all its
+ * contexts continue at one address, which is known beforehand, where an indirect
+ * jump or a return would have to be predicted.
+ *
+ * cfiber_switch_resume goes to a context that has been left by one of these.
+ * cfiber_switch_begin goes to an unused stack [lo, hi), aligned, and calls
+ * cfiber_first(thread) there, which must not return.
+ */
+struct cfiber_thread *cfiber_resumed(struct cfiber_thread *thread); /* sched.c */
+void cfiber_first(struct cfiber_thread *thread);                    /* fiber.c */
+
+#ifdef CFIBER_SWITCH_DIRECT
+struct cfiber_thread *cfiber_switch_resume(void **from, void *to, struct cfiber_thread *thread);
+struct cfiber_thread *cfiber_switch_begin(void **from, char *lo, char *hi,
+                                          struct cfiber_thread *thread);
+#else
+static inline struct cfiber_thread *cfiber_switch_resume(void **from, void *to,
+                                                         struct cfiber_thread *thread) {
+  return cfiber_resumed(cfiber_switch(from, to, thread));
+}
+
+static inline struct cfiber_thread *cfiber_switch_begin(void **from, char *lo, char *hi,
+                                                        struct cfiber_thread *thread) {
+  return cfiber_switch_resume(from, cfiber_switch_init(lo, hi, cfiber_first), thread);
+}
+#endif
 
 /*
  * Calls fn(arg) on the stack of `sp`, a suspended context that is not fresh,

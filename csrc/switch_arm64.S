@@ -25,18 +25,19 @@
  * made by cfiber_switch_init, has the same shape: x30 is cfiber_entry, x19 the
  * function to call, x29 is zero.
  *
- * There are two entry points, cfiber_switch, which jumps to the other context's
- * return address, and cfiber_switch_paired, which returns to it; which is for
- * whom is told in switch_amd64.S. Where branch targets are enforced (BTI) a
- * jump may not land behind a call, so there both return.
+ * cfiber_switch jumps to the other context's return address, the scheduler's
+ * switches to a fixed one; why is told in switch_amd64.S. Where branch targets are
+ * enforced (BTI) a jump may not land behind a call, so there cfiber_switch returns.
  */
 #include "switch.h"
 
 #ifdef CFIBER_SWITCH_ARM64
 
 #ifdef __APPLE__
+#define SYMBOL(name) _##name
 #define END(name)
 #else
+#define SYMBOL(name) name
 #define END(name) .size name, . - name
 #endif
 
@@ -69,8 +70,13 @@ _\name:
 
   .text
 
-/* from: x0, to: x1, thread: x2 */
-  .macro SWITCH_CONTEXT
+#ifdef __ELF__
+  .hidden cfiber_resumed
+  .hidden cfiber_first
+#endif
+
+/* Begins a function that leaves its caller's context, with *from in x0. */
+  .macro SAVE_CONTEXT
   .cfi_startproc
   LANDING
   stp x29, x30, [sp, #-160]!
@@ -98,11 +104,12 @@ _\name:
   stp d14, d15, [sp, #144]
   mov x9, sp
   str x9, [x0]
+  .endm
 
-  /* The other context's stack has the same layout: the unwind information
-   * stays true across this instruction. */
+/* To the context in x1. Its stack has the same layout, so the unwind information
+ * stays true across the first instruction. */
+  .macro LOAD_CONTEXT
   mov sp, x1
-  mov x0, x2
   ldp d14, d15, [sp, #144]
   ldp d12, d13, [sp, #128]
   ldp d10, d11, [sp, #112]
@@ -128,17 +135,44 @@ _\name:
   .cfi_same_value x28
   .endm
 
+/* cfiber_switch(from: x0, to: x1, thread: x2) */
 BEGIN(cfiber_switch)
-  SWITCH_CONTEXT
+  SAVE_CONTEXT
+  mov x0, x2
+  LOAD_CONTEXT
   RESUME
   .cfi_endproc
 END(cfiber_switch)
 
-BEGIN(cfiber_switch_paired)
-  SWITCH_CONTEXT
-  ret
+/* cfiber_switch_resume(from: x0, to: x1, thread: x2) */
+BEGIN(cfiber_switch_resume)
+  SAVE_CONTEXT
+  mov x0, x2
+  LOAD_CONTEXT
+  b SYMBOL(cfiber_resumed)
   .cfi_endproc
-END(cfiber_switch_paired)
+END(cfiber_switch_resume)
+
+/* cfiber_switch_begin(from: x0, lo: x1, hi: x2, thread: x3) */
+BEGIN(cfiber_switch_begin)
+  SAVE_CONTEXT
+  mov sp, x2
+  mov x0, x3
+  b SYMBOL(cfiber_begin)
+  .cfi_endproc
+END(cfiber_switch_begin)
+
+/* As cfiber_entry, for the function that is known. */
+BEGIN(cfiber_begin)
+  .cfi_startproc
+  .cfi_undefined x30
+  mov x29, #0
+  adr x30, 1f
+  b SYMBOL(cfiber_first)
+1:
+  brk #1
+  .cfi_endproc
+END(cfiber_begin)
 
 /*
  * The first instruction of a fresh context: x19 holds the function, x0 the

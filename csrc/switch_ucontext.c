@@ -79,10 +79,6 @@ SANITIZER_UNCOUNTED struct cfiber_thread *cfiber_switch(void **from, void *to,
   return self.thread;
 }
 
-struct cfiber_thread *cfiber_switch_paired(void **from, void *to, struct cfiber_thread *thread) {
-  return cfiber_switch(from, to, thread);
-}
-
 /*
  * Only the context itself knows where the free part of its stack begins: the
  * frames of cfiber_switch and swapcontext lie below the handle. So it is resumed

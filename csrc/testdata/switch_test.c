@@ -275,14 +275,14 @@ static void *watched(void *a, void *b, void *c, void (*fn)(void)) {
 
 static char *stack;
 static void *main_context, *other_context;
-static char marks[4]; /* their addresses stand in for threads */
+static struct cfiber_thread marks[4]; /* that run nothing */
 static int arrivals;
 
 static struct cfiber_thread *mark(int i) {
-  return (struct cfiber_thread *)&marks[i];
+  return &marks[i];
 }
 
-static void (*switch_function)(void); /* cfiber_switch, or cfiber_switch_paired */
+static void (*switch_function)(void); /* cfiber_switch, or cfiber_switch_resume */
 
 /* Goes to the other side, and checks which `thread` comes back. */
 static void there_and_back(void **from, void *to, int send, int expect) {
@@ -393,7 +393,7 @@ static NOINLINE void test_call_on(void) {
 static void test_bare_contexts(void) {
   stack = malloc(STACK_BYTES);
   test_registers((void (*)(void))cfiber_switch);
-  test_registers((void (*)(void))cfiber_switch_paired);
+  test_registers((void (*)(void))cfiber_switch_resume);
   test_alignment();
 #ifdef ROUND_UP
   test_fp_over_switches();
