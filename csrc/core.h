@@ -227,12 +227,11 @@ struct cfiber_thread {
   int *errno_address;
   struct exception_state *exceptions; /* NULL in a program without C++ */
   struct fiber_list local;            /* woken and yielded fibers that stay here; FIFO */
-  int32_t tick;                       /* switches left until the scheduler looks around */
-  uint32_t picks;
-  uint32_t straight; /* switches straight to a joiner in a row */
-  uint32_t ops;      /* I/O calls in a row that did not park */
-  int32_t native;    /* > 0: the fiber is in a call on the native stack */
-  uint32_t post;     /* what is still to do for `left`: enum post_action */
+  int32_t tick;                       /* picks left until the scheduler looks around */
+  uint32_t straight;                  /* switches straight to a joiner in a row */
+  uint32_t ops;                       /* I/O calls in a row that did not park */
+  int32_t native;                     /* > 0: the fiber is in a call on the native stack */
+  uint32_t post;                      /* what is still to do for `left`: enum post_action */
   struct cfiber *left;
   void *native_sp; /* the scheduler's context while a fiber runs */
   struct cfiber_runtime *runtime;
@@ -334,11 +333,31 @@ struct cfiber_runtime {
 
 /* ---- thread.c ---------------------------------------------------------- */
 
-/* The calling thread's, or NULL. Opaque: no compiler may keep its value over a switch. */
+/*
+ * The calling thread's, or NULL. No compiler may keep its value over a switch, nor
+ * the address of the variable. So its load is one of assembly where we know how to
+ * write that, and else a function that no compiler looks into.
+ */
+#if defined(__x86_64__) && defined(__ELF__) && !defined(__ILP32__)
+#define THREAD_SELF_INLINE 1
+#define THREAD_LOCAL_ATTRIBUTES                                                                    \
+  __attribute__((tls_model("initial-exec"), visibility("hidden"), used))
+static inline struct cfiber_thread *cfiber_thread_self(void) {
+  struct cfiber_thread *t;
+  __asm__ volatile("movq cfiber_this_thread@gottpoff(%%rip), %0\n\tmovq %%fs:(%0), %0"
+                   : "=r"(t)::"memory");
+  return t;
+}
+#else
+#define THREAD_LOCAL_ATTRIBUTES __attribute__((tls_model("initial-exec"), visibility("hidden")))
 struct cfiber_thread *cfiber_thread_self(void);
+#endif
 
 /* Likewise, but NULL too while the thread is on its native stack. */
-struct cfiber_thread *cfiber_thread_on_fiber(void);
+static inline struct cfiber_thread *cfiber_thread_on_fiber(void) {
+  struct cfiber_thread *t = cfiber_thread_self();
+  return t && !t->native && t->current ? t : NULL;
+}
 
 /* errno = e; returns -1. Opaque for the same reason. */
 int cfiber_fail(int e);

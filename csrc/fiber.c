@@ -249,7 +249,7 @@ int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
   atomic_store_explicit(&f->stack->owner, f, memory_order_relaxed);
   f->fp_control = t->fp_control;
   f->saved_errno = 0;
-  f->sp = NULL; /* fresh: see switch_to */
+  f->sp = NULL; /* it begins */
   sanitizer_fiber_start(f);
   return 0;
 }

@@ -43,7 +43,15 @@ static void save_exceptions(struct cfiber_thread *t, struct cfiber *f) {
   t->exceptions->uncaught = 0;
 }
 
-static void restore_state(struct cfiber_thread *t, struct cfiber *f) {
+#define FIBER_STATE (CFIBER_KEEP_FP | FIBER_EXCEPTIONS)
+
+__attribute__((noinline)) static struct cfiber_thread *resumed_slowly(struct cfiber_thread *t) {
+  struct cfiber *f = t->current;
+  if (t->post)
+    cfiber_post(t);
+  if (!f)
+    return t;
+  *t->errno_address = f->saved_errno;
   if (f->flags & CFIBER_KEEP_FP)
     cfiber_fp_set(f->fp_control);
   if (f->flags & FIBER_EXCEPTIONS) {
@@ -51,19 +59,16 @@ static void restore_state(struct cfiber_thread *t, struct cfiber *f) {
     t->exceptions->uncaught = f->uncaught_exceptions;
     f->flags &= ~FIBER_EXCEPTIONS;
   }
+  return t;
 }
 
 /* Where every switch arrives: t->current (NULL: the scheduler) has been resumed on t. */
 struct cfiber_thread *cfiber_resumed(struct cfiber_thread *t) {
   struct cfiber *f = t->current;
   sanitizer_after(t, f);
-  if (t->post)
-    cfiber_post(t);
-  if (f) {
-    *t->errno_address = f->saved_errno;
-    if (UNLIKELY(f->flags & (CFIBER_KEEP_FP | FIBER_EXCEPTIONS)))
-      restore_state(t, f);
-  }
+  if (t->post || !f || UNLIKELY(f->flags & FIBER_STATE))
+    return resumed_slowly(t);
+  *t->errno_address = f->saved_errno;
   return t;
 }
 
@@ -71,17 +76,9 @@ static bool in_handler(const struct cfiber_thread *t) {
   return t->exceptions && UNLIKELY(t->exceptions->caught || t->exceptions->uncaught);
 }
 
-/* Saves the context of `f` and goes to `next`; NULL is the scheduler. */
-static inline struct cfiber_thread *switch_to(struct cfiber_thread *t, struct cfiber *f,
-                                              struct cfiber *next) {
-  void **from = f ? &f->sp : &t->native_sp, *to = next ? next->sp : t->native_sp;
+static inline void enter(struct cfiber_thread *t, struct cfiber *next) {
   t->current = next;
   atomic_store_explicit(&t->running, (uintptr_t)next, memory_order_relaxed);
-  if (UNLIKELY(!to)) {
-    struct stack *s = next->stack;
-    return SANITIZER_NO_TAIL(cfiber_switch_begin(from, s->lo, s->hi - s->color, t));
-  }
-  return SANITIZER_NO_TAIL(cfiber_switch_resume(from, to, t));
 }
 
 struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
@@ -105,7 +102,13 @@ struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber 
       next->thread = t;
   }
   sanitizer_before(t, f, next, post == POST_FINISH);
-  return switch_to(t, f, next);
+  enter(t, next);
+  void **from = f ? &f->sp : &t->native_sp, *to = next ? next->sp : t->native_sp;
+  if (UNLIKELY(!to)) { /* it begins */
+    struct stack *s = next->stack;
+    return SANITIZER_NO_TAIL(cfiber_switch_begin(from, s->lo, s->hi - s->color, t));
+  }
+  return SANITIZER_NO_TAIL(cfiber_switch_resume(from, to, t));
 }
 
 struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
@@ -127,7 +130,7 @@ struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
  */
 static inline bool yields_shortly(struct cfiber_thread *t, struct cfiber *f) {
   return t->local.head && !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP)) && t->tick > 1 &&
-         !in_handler(t) && ((t->picks + 1) & 3 || !ring_maybe(t));
+         !in_handler(t) && (t->tick & 3 || !ring_maybe(t));
 }
 
 void cfiber_yield(void) {
@@ -141,14 +144,13 @@ void cfiber_yield(void) {
   }
   t->ops = 0;
   t->tick--;
-  t->picks++;
-  struct cfiber *next = t->local.head;
-  t->local.head = next->next;
+  struct cfiber *next = list_pop(&t->local);
   list_push(&t->local, f);
   f->saved_errno = *t->errno_address;
   cfiber_count(&t->switches);
   sanitizer_before(t, f, next, false);
-  switch_to(t, f, next);
+  enter(t, next);
+  SANITIZER_NO_TAIL(cfiber_switch_resume(&f->sp, next->sp, t));
 }
 
 /* ---- Making ready ---------------------------------------------------------- */
@@ -345,7 +347,7 @@ static bool take_handed_over(struct cfiber_thread *t) {
 static struct cfiber *own(struct cfiber_thread *t) {
   for (;;) {
     struct cfiber *f = NULL;
-    if ((++t->picks & 3) == 0)
+    if ((t->tick & 3) == 0)
       f = ring_pop(t);
     if (!f && !(f = list_pop(&t->local)) && !(f = ring_pop(t))) {
       if (take_handed_over(t))

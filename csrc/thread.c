@@ -25,21 +25,15 @@
  * The one thread-local variable. Initial-exec: one load, also from a shared
  * library (eight bytes of the static TLS reserve).
  */
-static _Thread_local struct cfiber_thread *self __attribute__((tls_model("initial-exec")));
+_Thread_local struct cfiber_thread *cfiber_this_thread THREAD_LOCAL_ATTRIBUTES;
 
+#ifndef THREAD_SELF_INLINE
 OPAQUE struct cfiber_thread *cfiber_thread_self(void) {
-  struct cfiber_thread *t = self;
+  struct cfiber_thread *t = cfiber_this_thread;
   __asm__ volatile("" : "+r"(t)::"memory");
   return t;
 }
-
-OPAQUE struct cfiber_thread *cfiber_thread_on_fiber(void) {
-  struct cfiber_thread *t = self;
-  if (t && (t->native || !t->current))
-    t = NULL;
-  __asm__ volatile("" : "+r"(t)::"memory");
-  return t;
-}
+#endif
 
 OPAQUE int cfiber_fail(int e) {
   errno = e;
@@ -78,7 +72,7 @@ void cfiber_lock_slow(_Atomic(uint32_t) *lock) {
  * its calls block, and cfiber_spawn fails with EPERM.
  */
 static void in_forked_child(void) {
-  self = NULL;
+  cfiber_this_thread = NULL;
 }
 
 static void register_fork_handler(void) {
@@ -128,9 +122,9 @@ static void find_native_stack(struct cfiber_thread *t) {
 }
 
 int cfiber_thread_run(struct cfiber_thread *t) {
-  if (self)
+  if (cfiber_this_thread)
     return EDEADLK; /* a runtime inside a fiber of another */
-  self = t;
+  cfiber_this_thread = t;
   t->errno_address = &errno;
   t->exceptions = CXX_STATE;
   t->os_thread = (uint64_t)(uintptr_t)pthread_self();
@@ -147,7 +141,7 @@ int cfiber_thread_run(struct cfiber_thread *t) {
     cfiber_switch_away(t, NULL, f, POST_NONE);
 
   cfiber_stacks_flush(t);
-  self = NULL;
+  cfiber_this_thread = NULL;
   return 0;
 }
 
