@@ -228,10 +228,11 @@ struct cfiber_thread {
   struct exception_state *exceptions; /* NULL in a program without C++ */
   struct fiber_list local;            /* woken and yielded fibers that stay here; FIFO */
   int32_t tick;                       /* picks left until the scheduler looks around */
-  uint32_t straight;                  /* switches straight to a joiner in a row */
-  uint32_t ops;                       /* I/O calls in a row that did not park */
-  int32_t native;                     /* > 0: the fiber is in a call on the native stack */
-  uint32_t post;                      /* what is still to do for `left`: enum post_action */
+  uint32_t picks;
+  uint32_t straight; /* switches straight to a joiner in a row */
+  uint32_t ops;      /* I/O calls in a row that did not park */
+  int32_t native;    /* > 0: the fiber is in a call on the native stack */
+  uint32_t post;     /* what is still to do for `left`: enum post_action */
   struct cfiber *left;
   void *native_sp; /* the scheduler's context while a fiber runs */
   struct cfiber_runtime *runtime;

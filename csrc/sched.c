@@ -130,7 +130,7 @@ struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
  */
 static inline bool yields_shortly(struct cfiber_thread *t, struct cfiber *f) {
   return t->local.head && !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP)) && t->tick > 1 &&
-         !in_handler(t) && (t->tick & 3 || !ring_maybe(t));
+         !in_handler(t) && ((t->picks + 1) & 3 || !ring_maybe(t));
 }
 
 void cfiber_yield(void) {
@@ -144,6 +144,7 @@ void cfiber_yield(void) {
   }
   t->ops = 0;
   t->tick--;
+  t->picks++;
   struct cfiber *next = list_pop(&t->local);
   list_push(&t->local, f);
   f->saved_errno = *t->errno_address;
@@ -347,7 +348,7 @@ static bool take_handed_over(struct cfiber_thread *t) {
 static struct cfiber *own(struct cfiber_thread *t) {
   for (;;) {
     struct cfiber *f = NULL;
-    if ((t->tick & 3) == 0)
+    if ((++t->picks & 3) == 0)
       f = ring_pop(t);
     if (!f && !(f = list_pop(&t->local)) && !(f = ring_pop(t))) {
       if (take_handed_over(t))
