@@ -262,9 +262,10 @@ struct cfiber_thread {
 /* What to do for the fiber that was switched away from, on the other side. */
 enum post_action {
   POST_NONE,
-  POST_PARK,   /* migratable: its registers are saved, a waker may enqueue it now */
-  POST_YIELD,  /* migratable: put it on the stealable ring */
-  POST_FINISH, /* it has ended: free its stack, publish its completion */
+  POST_PARK,          /* migratable: its registers are saved, a waker may enqueue it now */
+  POST_YIELD,         /* migratable: put it on the stealable ring */
+  POST_FINISH,        /* it has ended: free its stack, publish its completion */
+  POST_FINISH_JOINED, /* the same, and the current fiber is its joiner, and has been woken */
 };
 
 /* ---- Runtime ----------------------------------------------------------- */
@@ -416,6 +417,8 @@ int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f);
 
 /* Frees the stack of an ended fiber and publishes its completion. */
 void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f);
+/* The same where the joiner has been woken, by the calling thread, which it is at home on. */
+void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f);
 
 /* Does what is left to do for the fiber that the thread has just left. */
 void cfiber_post(struct cfiber_thread *t);

@@ -235,8 +235,11 @@ void cfiber_first(struct cfiber_thread *t) {
   t = cfiber_thread_self(); /* it may have migrated */
   if (UNLIKELY(!t))
     _exit((int)f->result); /* a forked child: there is nothing to return to */
-  struct cfiber *next = straight_to_joiner(t, f);
-  cfiber_switch_away(t, f, next ? next : cfiber_next(t), POST_FINISH);
+  struct cfiber *joiner = straight_to_joiner(t, f);
+  if (joiner)
+    cfiber_switch_away(t, f, joiner, POST_FINISH_JOINED);
+  else
+    cfiber_switch_away(t, f, cfiber_next(t), POST_FINISH);
 }
 
 int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
@@ -286,15 +289,27 @@ static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
   }
 }
 
-void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f) {
+/* Frees the stack of an ended fiber, and counts it. */
+static void release(struct cfiber_thread *t, struct cfiber *f) {
   if (f->stack) {
     sanitizer_fiber_end(f);
     atomic_store_explicit(&f->stack->owner, NULL, memory_order_relaxed);
     cfiber_stack_free(t, f->stack);
     f->stack = NULL;
   }
-  atomic_fetch_and_explicit(&f->wait, ~(WAIT_LIVE | WAIT_STATE), memory_order_seq_cst);
+  /* No wait is open, so the only other writer is a cancel, which may as well come too late. */
+  uint64_t word = atomic_load_explicit(&f->wait, memory_order_relaxed);
+  atomic_store_explicit(&f->wait, word & ~(WAIT_LIVE | WAIT_STATE), memory_order_release);
   cfiber_count(&t->finished);
+}
+
+void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f) {
+  release(t, f);
+  atomic_store_explicit(&f->joiner, JOINER_FINISHED, memory_order_release);
+}
+
+void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f) {
+  release(t, f);
   if (f->flags & FIBER_GO)
     publish_to_go(f);
   else

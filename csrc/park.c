@@ -135,6 +135,9 @@ void cfiber_post(struct cfiber_thread *t) {
   case POST_FINISH:
     cfiber_fiber_finish(t, t->left);
     break;
+  case POST_FINISH_JOINED:
+    cfiber_fiber_finish_joined(t, t->left);
+    break;
   }
 }
 

@@ -101,7 +101,7 @@ struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber 
     if (next->thread != t)
       next->thread = t;
   }
-  sanitizer_before(t, f, next, post == POST_FINISH);
+  sanitizer_before(t, f, next, post >= POST_FINISH);
   enter(t, next);
   void **from = f ? &f->sp : &t->native_sp, *to = next ? next->sp : t->native_sp;
   if (UNLIKELY(!to)) { /* it begins */
