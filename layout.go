@@ -36,13 +36,13 @@ type cFiber struct {
 	_         uint64
 	_         unsafe.Pointer
 
-	timerPos uint32
-	_        uint32
-	shield   uint32
-	_        uint32
-	runtime  unsafe.Pointer
-	_        uint64
-	name     [nameMax]byte
+	_       uint32
+	_       uint32
+	shield  uint32
+	_       uint32
+	runtime unsafe.Pointer
+	_       uint64
+	name    [nameMax]byte
 }
 
 // cThread is the first part of struct cfiber_thread.
@@ -153,7 +153,6 @@ func layoutTable() map[string]fieldLayout {
 		"cfiber.stack_size": field(fp, &f.stackSize),
 		"cfiber.deadline":   field(fp, &f.deadline),
 		"cfiber.joiner":     field(fp, &f.joiner),
-		"cfiber.timer_pos":  field(fp, &f.timerPos),
 		"cfiber.shield":     field(fp, &f.shield),
 		"cfiber.runtime":    field(fp, &f.runtime),
 		"cfiber.name":       field(fp, &f.name),

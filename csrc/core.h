@@ -106,8 +106,6 @@ enum wake_reason {
 #define JOINER_FINISHING ((uintptr_t)4) /* ended; for an instant the handle is still in use */
 #define JOINER_LAST_VALUE JOINER_FINISHING
 
-#define TIMER_NONE UINT32_MAX
-
 /*
  * Fibers live in slabs that are only unmapped with the runtime, so a stale
  * pointer to one is always readable, and its epoch tells that it is stale.
@@ -130,10 +128,10 @@ struct cfiber {
   size_t stack_size; /* shared: 0 is the runtime's default */
   int64_t deadline;
   _Atomic(uintptr_t) joiner;
-  uint64_t join_epoch;                          /* of its wait in cfiber_join */
-  _Atomic(struct cfiber_thread *) timer_thread; /* in whose heap its timer is */
+  uint64_t join_epoch;                /* of its wait in cfiber_join */
+  struct cfiber_thread *timer_thread; /* in whose heap that was */
 
-  uint32_t timer_pos; /* place there, or TIMER_NONE; under that heap's lock */
+  uint32_t timer_slot; /* of the timer set last */
   uint32_t fp_control;
   uint32_t shield;
   uint32_t uncaught_exceptions;
@@ -179,15 +177,23 @@ struct poller {
 
 struct timer_entry {
   int64_t when;
+  uint32_t slot;
+};
+
+struct timer_target {
   struct cfiber *fiber;
   uint64_t epoch;
 };
 
+/* See timer.c. */
 struct timer_heap {
   _Atomic(uint32_t) lock;
   uint32_t n, cap;
-  struct timer_entry *entries;
-  _Atomic(int64_t) earliest; /* of entries[0], INT64_MAX if none */
+  uint32_t free_slot;           /* of the unused slots; the next one is in its place */
+  struct timer_entry *entries;  /* the heap */
+  uint32_t *places;             /* by slot: where in the heap */
+  struct timer_target *targets; /* by slot: the wait to end */
+  _Atomic(int64_t) earliest;    /* of entries[0], INT64_MAX if none */
 };
 
 /* The per-thread state of the C++ runtime: __cxa_eh_globals of the Itanium C++ ABI. */
@@ -327,7 +333,8 @@ struct cfiber_runtime {
   uint32_t fiber_batch;  /* a thread takes and keeps so many; 0: it keeps none */
   struct cfiber **slabs; /* shared: FIBERS_PER_SLAB fibers each */
   struct stack_class stacks[STACK_CLASSES];
-  _Atomic(uint32_t) guard_kind; /* shared: enum guard_kind */
+  _Atomic(struct slab *) used_slabs; /* to be trimmed; written under the lock */
+  _Atomic(uint32_t) guard_kind;      /* shared: enum guard_kind */
 
   struct fd_table *fds;
   struct cfiber_runtime *next_runtime; /* of the open ones, see fd.c */
@@ -469,7 +476,8 @@ void cfiber_thread_wake(struct cfiber_thread *self, struct cfiber_thread *t);
 /* ---- timer.c ----------------------------------------------------------- */
 
 int cfiber_timer_set(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch, int64_t when);
-void cfiber_timer_clear(struct cfiber *f);
+/* Of a wait that has ended some other way. Called by f. */
+void cfiber_timer_clear(struct cfiber *f, uint64_t epoch);
 /* Wakes those that are due. */
 void cfiber_timers_fire(struct cfiber_thread *t, int64_t now);
 void cfiber_timers_free(struct cfiber_thread *t);
@@ -539,6 +547,9 @@ void cfiber_stack_free(struct cfiber_thread *t, struct stack *s);
 /* ENOMEM now, where cfiber_stack_alloc would surely fail later. */
 int cfiber_stack_reserve(struct cfiber_thread *t, size_t size);
 void cfiber_stacks_flush(struct cfiber_thread *t);
+/* Gives back what deep calls have left in one slab. False: there is none. For a thread with time.
+ */
+bool cfiber_stacks_trim(struct cfiber_runtime *rt);
 /* The stack in whose guard the address lies, or NULL. Async-signal-safe. */
 struct stack *cfiber_stack_guarding(uintptr_t address);
 

@@ -152,7 +152,6 @@ static void init_record(struct cfiber *f, cfiber_func fn, void *arg, const struc
   f->stack_size = attr->stack_size;
   f->deadline = 0;
   f->shield = 0;
-  f->timer_pos = TIMER_NONE;
   f->name[0] = 0;
   if (attr->name)
     set_name(f, attr->name);

@@ -26,7 +26,6 @@ static const struct cfiber_layout_entry table[] = {
     FIELD(cfiber, stack_size),
     FIELD(cfiber, deadline),
     FIELD(cfiber, joiner),
-    FIELD(cfiber, timer_pos),
     FIELD(cfiber, shield),
     FIELD(cfiber, runtime),
     FIELD(cfiber, name),

@@ -104,7 +104,7 @@ enum wake_reason cfiber_park_until(struct cfiber_thread *t, struct cfiber *f, ui
   enum wake_reason reason = cfiber_park(t, f);
   *error = 0; /* of two, the wake was first */
   if (!e && when != INT64_MAX && reason != WAKE_TIMEOUT)
-    cfiber_timer_clear(f);
+    cfiber_timer_clear(f, epoch);
   return reason;
 }
 

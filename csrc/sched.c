@@ -292,6 +292,8 @@ void cfiber_ready(struct cfiber_thread *self, struct cfiber *f) {
   if (self && self->runtime != f->runtime)
     self = NULL;
   if (!fiber_movable(f)) {
+    __builtin_prefetch(f->sp, 1); /* its stack is cold, most likely */
+    __builtin_prefetch((char *)f->sp + CACHE_LINE, 1);
     if (f->thread == self)
       list_push(&self->local, f);
     else
@@ -568,6 +570,9 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
         stop_searching(t);
       return NULL;
     }
-    idle(t);
+    if (cfiber_stacks_trim(t->runtime))
+      look_around(t); /* it has taken a while */
+    else
+      idle(t);
   }
 }

@@ -11,10 +11,11 @@
  *
  * Only touched pages cost memory, and touching a page for the first time is by
  * far the dearest part of a new fiber, so used stacks are kept, warm: some per
- * thread, without a lock, more per runtime. What a deep call has touched below
- * the watermark is given back when the stack is freed. When more stacks are free
- * than are worth keeping, a slab that is free as a whole is given back as a
- * whole: giving memory back interrupts the other cores, each time.
+ * thread, without a lock, more per runtime. What deep calls have touched below the
+ * watermark is given back when a thread has nothing else to do, or, if that is seen to
+ * be much, at once. When more stacks are free than are worth keeping, a slab that is
+ * free as a whole is given back as a whole: giving memory back interrupts the other
+ * cores, each time.
  */
 #include "core.h"
 
@@ -73,7 +74,9 @@ struct slab {
   /* Under the runtime's memory lock. */
   struct stack *free;
   uint32_t nfree;
-  bool cold;                /* all memory has been given back, and all is free */
+  bool cold; /* all memory has been given back, and all is free */
+  bool used; /* on the list of those to be trimmed */
+  struct slab *next_used;
   struct slab *next, *prev; /* in the class's list; only if nfree > 0 */
 };
 
@@ -308,36 +311,48 @@ static void give_back(char *lo, char *hi) {
 }
 
 /*
- * Whether memory below the watermark is in use. Asked of the kernel: to look at
- * a page would map it, and changing page tables is what costs most here.
+ * Tells of each of n stacks, `stride` bytes apart from `first` on, whether memory
+ * below the watermark is in use. Asked of the kernel: to look at a page would map
+ * it, and changing page tables is what costs most here.
  */
-static bool went_deep(const struct stack *s) {
+static void find_deep(const struct stack *first, size_t stride, uint32_t n, bool *deep) {
 #ifdef __OpenBSD__
-  (void)s; /* there is no mincore */
-  return true;
+  (void)first, (void)stride; /* there is no mincore */
+  memset(deep, true, n);
 #else
-  enum { STEP = 1024 };
-  char *end = s->hi - WATERMARK;
-  for (char *p = s->lo; p < end; p += STEP * page_size()) {
-    unsigned char resident[STEP], any = 0;
-    size_t bytes = (size_t)(end - p);
-    if (bytes > STEP * page_size())
-      bytes = STEP * page_size();
-    size_t pages = bytes / page_size();
-    if (mincore((void *)p, bytes, (void *)resident))
-      return true;
-    for (size_t i = 0; i < pages; i++)
-      any |= resident[i]; /* bit 0; some systems tell more in the others */
-    if (any & 1)
-      return true;
+  enum { STEP = 4096 };
+  unsigned char resident[STEP];
+  size_t page = page_size(), pages = ((n - 1) * stride + (size_t)(first->hi - first->lo)) / page;
+  size_t period = stride / page, limit = (size_t)(first->hi - WATERMARK - first->lo) / page;
+  memset(deep, false, n);
+  for (size_t done = 0; done < pages; done += STEP) {
+    size_t count = pages - done < STEP ? pages - done : STEP;
+    /* Failing, it is as if all were in use. */
+    if (mincore((void *)(first->lo + done * page), count * page, (void *)resident))
+      memset(resident, 1, count);
+    for (size_t i = 0; i < count; i++) /* bit 0; some systems tell more in the others */
+      if ((resident[i] & 1) && (done + i) % period < limit)
+        deep[(done + i) / period] = true;
   }
-  return false;
 #endif
 }
 
-static void trim(const struct stack *s) {
-  if ((size_t)(s->hi - s->lo) >= 2 * WATERMARK && went_deep(s))
-    give_back(s->lo, s->hi - WATERMARK);
+static bool can_be_deep(const struct stack_class *c) {
+  return c->size >= 2 * WATERMARK;
+}
+
+static void give_back_below_watermark(const struct stack *s) {
+  give_back(s->lo, s->hi - WATERMARK);
+}
+
+/* Gives back what lies below the watermark, of one stack; true if there was anything. */
+static bool trim(const struct stack *s) {
+  bool deep = false;
+  if (can_be_deep(s->slab->class))
+    find_deep(s, s->slab->class->stride, 1, &deep);
+  if (deep)
+    give_back_below_watermark(s);
+  return deep;
 }
 
 /* ---- Pools ---------------------------------------------------------------------- */
@@ -429,7 +444,20 @@ int cfiber_stack_reserve(struct cfiber_thread *t, size_t size) {
   return take_from_class(t->runtime, c, true, NULL);
 }
 
-/* Leaves `keep` stacks with the thread, those used last. */
+/* The slab has a free stack that may be deep. Memory lock held. */
+static void mark_used(struct cfiber_runtime *rt, struct slab *slab) {
+  if (slab->used || !can_be_deep(slab->class))
+    return;
+  slab->used = true;
+  slab->next_used = rt->used_slabs;
+  atomic_store_explicit(&rt->used_slabs, slab, memory_order_relaxed);
+}
+
+/*
+ * Leaves `keep` stacks with the thread, those used last. The others are trimmed
+ * later, by cfiber_stacks_trim; at once if the first of them turns out to be deep,
+ * for then most may be, and it may be long until a thread has time.
+ */
 static void spill(struct cfiber_thread *t, uint32_t keep) {
   struct cfiber_runtime *rt = t->runtime;
   struct stack **link = &t->free_stacks, *spilled, *next;
@@ -439,19 +467,64 @@ static void spill(struct cfiber_thread *t, uint32_t keep) {
   *link = NULL;
   if (t->nfree_stacks > keep)
     t->nfree_stacks = keep;
-  for (struct stack *s = spilled; s; s = s->next)
+  bool deep = spilled && trim(spilled);
+  for (struct stack *s = spilled; deep && s; s = s->next)
     trim(s);
   cfiber_lock(&rt->memory_lock);
   for (struct stack *s = spilled; s; s = next) {
     next = s->next;
+    if (!deep)
+      mark_used(rt, s->slab);
     put(s);
   }
   cfiber_unlock(&rt->memory_lock);
 }
 
+/* Takes all free stacks of a slab that is to be trimmed. */
+static struct stack *take_used(struct cfiber_runtime *rt, struct slab **out) {
+  struct stack *s = NULL;
+  cfiber_lock(&rt->memory_lock);
+  struct slab *slab = *out = rt->used_slabs;
+  if (slab) {
+    atomic_store_explicit(&rt->used_slabs, slab->next_used, memory_order_relaxed);
+    slab->used = false;
+    if (!slab->cold && slab->nfree) {
+      s = slab->free;
+      slab->class->nfree -= slab->nfree;
+      slab->free = NULL;
+      slab->nfree = 0;
+      unlink_slab(slab->class, slab);
+    }
+  }
+  cfiber_unlock(&rt->memory_lock);
+  return s;
+}
+
+bool cfiber_stacks_trim(struct cfiber_runtime *rt) {
+  if (!atomic_load_explicit(&rt->used_slabs, memory_order_relaxed))
+    return false;
+  struct slab *slab;
+  struct stack *taken = take_used(rt, &slab), *next;
+  if (!taken)
+    return slab != NULL;
+  bool deep[SLAB_STACKS_MAX];
+  find_deep(slab->stacks, slab->class->stride, atomic_load_explicit(&slab->n, memory_order_relaxed),
+            deep);
+  for (struct stack *s = taken; s; s = s->next)
+    if (deep[s - slab->stacks])
+      give_back_below_watermark(s);
+  cfiber_lock(&rt->memory_lock);
+  for (struct stack *s = taken; s; s = next) {
+    next = s->next;
+    put(s);
+  }
+  cfiber_unlock(&rt->memory_lock);
+  return true;
+}
+
 /*
- * Every stack that leaves the thread's pool is trimmed; of those that stay,
- * one now and then, so that what is kept untrimmed is bounded by the pool.
+ * Of the stacks that stay with the thread one is trimmed now and then, so that what
+ * is kept untrimmed there is bounded by the pool.
  */
 void cfiber_stack_free(struct cfiber_thread *t, struct stack *s) {
   if (UNLIKELY(++t->stack_frees % TRIM_INTERVAL == 0))

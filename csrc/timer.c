@@ -1,10 +1,11 @@
 /*
  * timer.c - timers: a heap per thread, and the timeout of its wait.
  *
- * A four-ary heap of (deadline, fiber, epoch), so that comparing does not touch
- * the fibers. A fiber has at most one timer; its place in the heap stands in
- * the fiber, so that it can be taken out when the wait ends some other way. The
- * heap has a lock, since a migratable fiber may end its wait on another thread.
+ * A four-ary heap of (deadline, slot), whose four children share a cache line. The
+ * slot says whose timer it is and stays the same while the heap moves; `places`
+ * tells where in the heap it is, so that a timer can be taken out when its wait ends
+ * some other way. So no move touches a fiber, whose memory is cold. The heap has a
+ * lock, since a migratable fiber may end its wait on another thread.
  */
 #include "fault.h"
 #include "poller.h"
@@ -12,10 +13,12 @@
 #include <stdlib.h>
 
 #define ARITY 4u
+/* Of those that are due, so many are taken at once: their memory is fetched meanwhile. */
+#define BATCH 16u
 
 static void place(struct timer_heap *h, uint32_t i, struct timer_entry e) {
   h->entries[i] = e;
-  e.fiber->timer_pos = i;
+  h->places[e.slot] = i;
 }
 
 static void sift_up(struct timer_heap *h, uint32_t i, struct timer_entry e) {
@@ -50,8 +53,12 @@ static void publish_earliest(struct timer_heap *h) {
 }
 
 /* Takes the entry at i out. Lock held. */
-static void take(struct timer_heap *h, uint32_t i) {
-  h->entries[i].fiber->timer_pos = TIMER_NONE;
+static struct timer_target take(struct timer_heap *h, uint32_t i) {
+  uint32_t slot = h->entries[i].slot;
+  struct timer_target target = h->targets[slot];
+  h->targets[slot].fiber = NULL;
+  h->places[slot] = h->free_slot;
+  h->free_slot = slot;
   struct timer_entry last = h->entries[--h->n];
   if (i < h->n) {
     if (i > 0 && h->entries[(i - 1) / ARITY].when > last.when)
@@ -60,15 +67,48 @@ static void take(struct timer_heap *h, uint32_t i) {
       sift_down(h, i, last);
   }
   publish_earliest(h);
+  return target;
+}
+
+/* entries[1], the first of four children, is to begin a cache line. */
+#define ENTRIES_OFFSET (CACHE_LINE - sizeof(struct timer_entry))
+
+static struct timer_entry *copy_entries(const struct timer_heap *h, uint32_t cap) {
+  void *p;
+  if (posix_memalign(&p, CACHE_LINE, ENTRIES_OFFSET + cap * sizeof(struct timer_entry)))
+    return NULL;
+  struct timer_entry *entries = (struct timer_entry *)((char *)p + ENTRIES_OFFSET);
+  if (h->n)
+    memcpy(entries, h->entries, h->n * sizeof *entries);
+  return entries;
+}
+
+static void free_entries(struct timer_heap *h) {
+  if (h->entries)
+    free((char *)h->entries - ENTRIES_OFFSET);
 }
 
 static int grow(struct timer_heap *h) {
   uint32_t cap = h->cap ? h->cap * 2 : 64;
-  void *p =
-      cfiber_fault(FAULT_MALLOC) ? NULL : realloc(h->entries, cap * sizeof(struct timer_entry));
-  if (!p)
+  if (cfiber_fault(FAULT_MALLOC))
     return ENOMEM;
-  h->entries = p;
+  /* Those that succeed may stay when the next one fails: they are only larger than needed. */
+  void *places = realloc(h->places, cap * sizeof *h->places);
+  if (!places)
+    return ENOMEM;
+  h->places = places;
+  void *targets = realloc(h->targets, cap * sizeof *h->targets);
+  if (!targets)
+    return ENOMEM;
+  h->targets = targets;
+  struct timer_entry *entries = copy_entries(h, cap);
+  if (!entries)
+    return ENOMEM;
+  free_entries(h);
+  h->entries = entries;
+  for (uint32_t slot = h->cap; slot < cap; slot++)
+    h->places[slot] = slot + 1;
+  h->free_slot = h->cap;
   h->cap = cap;
   return 0;
 }
@@ -78,39 +118,51 @@ int cfiber_timer_set(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch, 
   int e = 0;
   cfiber_lock(&h->lock);
   if (h->n < h->cap || (e = grow(h)) == 0) {
-    atomic_store_explicit(&f->timer_thread, t, memory_order_relaxed);
-    sift_up(h, h->n++, (struct timer_entry){when, f, epoch});
+    uint32_t slot = h->free_slot;
+    h->free_slot = h->places[slot];
+    h->targets[slot] = (struct timer_target){f, epoch};
+    f->timer_slot = slot;
+    f->timer_thread = t;
+    sift_up(h, h->n++, (struct timer_entry){when, slot});
     publish_earliest(h);
   }
   cfiber_unlock(&h->lock);
   return e;
 }
 
-void cfiber_timer_clear(struct cfiber *f) {
-  struct timer_heap *h = &atomic_load_explicit(&f->timer_thread, memory_order_relaxed)->timers;
+void cfiber_timer_clear(struct cfiber *f, uint64_t epoch) {
+  struct timer_heap *h = &f->timer_thread->timers;
   cfiber_lock(&h->lock);
-  if (f->timer_pos != TIMER_NONE)
-    take(h, f->timer_pos);
+  /* It may have been taken meanwhile, and the slot be another's. */
+  struct timer_target *target = &h->targets[f->timer_slot];
+  if (target->fiber == f && target->epoch == epoch)
+    take(h, h->places[f->timer_slot]);
   cfiber_unlock(&h->lock);
 }
 
 void cfiber_timers_fire(struct cfiber_thread *t, int64_t now) {
   struct timer_heap *h = &t->timers;
   while (atomic_load_explicit(&h->earliest, memory_order_relaxed) <= now) {
-    struct timer_entry due = {0};
+    struct timer_target due[BATCH];
+    uint32_t n = 0;
     cfiber_lock(&h->lock);
-    if (h->n && h->entries[0].when <= now) {
-      due = h->entries[0];
-      take(h, 0);
+    while (n < BATCH && h->n && h->entries[0].when <= now) {
+      __builtin_prefetch(h->targets[h->entries[0].slot].fiber, 1);
+      due[n++] = take(h, 0);
     }
     cfiber_unlock(&h->lock);
-    if (due.fiber)
-      cfiber_wake(cfiber_thread_self(), due.fiber, due.epoch, WAKE_TIMEOUT);
+    for (uint32_t i = 0; i < n; i++)
+      cfiber_wake(cfiber_thread_self(), due[i].fiber, due[i].epoch, WAKE_TIMEOUT);
   }
 }
 
 void cfiber_timers_free(struct cfiber_thread *t) {
-  free(t->timers.entries);
-  t->timers.entries = NULL;
-  t->timers.n = t->timers.cap = 0;
+  struct timer_heap *h = &t->timers;
+  free_entries(h);
+  free(h->places);
+  free(h->targets);
+  h->entries = NULL;
+  h->places = NULL;
+  h->targets = NULL;
+  h->n = h->cap = 0;
 }
