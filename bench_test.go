@@ -85,7 +85,9 @@ func BenchmarkCall(b *testing.B) {
 }
 
 // BenchmarkConcurrentCalls makes 8,000 C calls at once that each sleep five times
-// 10 ms: on fibers, and as plain cgo calls, each of which holds a thread.
+// 10 ms: on fibers, and as plain cgo calls, each of which holds a thread. For
+// orientation, what remains without any C: as many goroutines that wait on a
+// channel for 50 ms each, which is the part of a call that is Go's.
 func BenchmarkConcurrentCalls(b *testing.B) {
 	const calls = 8000
 	defer debug.SetMaxThreads(debug.SetMaxThreads(calls + 1000))
@@ -112,6 +114,16 @@ func BenchmarkConcurrentCalls(b *testing.B) {
 		all(b, func() int { return ctest.CallNoFiber(ctest.SleepFive, nil) })
 		b.ResetTimer()
 		all(b, func() int { return ctest.CallNoFiber(ctest.SleepFive, nil) })
+	})
+	b.Run("channel", func(b *testing.B) {
+		wait := func() int {
+			done := make(chan int, 1)
+			time.AfterFunc(50*time.Millisecond, func() { done <- 0 })
+			return <-done
+		}
+		all(b, wait)
+		b.ResetTimer()
+		all(b, wait)
 	})
 }
 

@@ -258,9 +258,11 @@ func (rt *Runtime) setBlocked(w *watched, blocked bool) {
 }
 
 // relieve takes from a stuck thread what others can do: its events and timers,
-// the fibers handed to it, and the ring that everybody may steal from.
+// the fibers handed to it, the ring that everybody may steal from, and the
+// completions that it has yet to tell of.
 func (rt *Runtime) relieve(t *cThread) {
 	bridgeServe(t)
+	rt.deliver() // it may not have told of all
 	if first, last := rt.takeMovable(t); first != nil {
 		rt.schedule(first, last)
 	}

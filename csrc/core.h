@@ -237,6 +237,8 @@ struct cfiber_thread {
   uint32_t picks;
   uint32_t straight; /* switches straight to a joiner in a row */
   uint32_t ops;      /* I/O calls in a row that did not park */
+  bool told;         /* the host, of a completion, since the scheduler looked around */
+  bool tell;         /* it of more, then */
   int32_t native;    /* > 0: the fiber is in a call on the native stack */
   uint32_t post;     /* what is still to do for `left`: enum post_action */
   struct cfiber *left;
@@ -333,8 +335,9 @@ struct cfiber_runtime {
   uint32_t fiber_batch;  /* a thread takes and keeps so many; 0: it keeps none */
   struct cfiber **slabs; /* shared: FIBERS_PER_SLAB fibers each */
   struct stack_class stacks[STACK_CLASSES];
-  _Atomic(struct slab *) used_slabs; /* to be trimmed; written under the lock */
-  _Atomic(uint32_t) guard_kind;      /* shared: enum guard_kind */
+  struct slab *used_slabs;      /* to be trimmed */
+  _Atomic(int64_t) trim_at;     /* when; INT64_MAX if there are none */
+  _Atomic(uint32_t) guard_kind; /* shared: enum guard_kind */
 
   struct fd_table *fds;
   struct cfiber_runtime *next_runtime; /* of the open ones, see fd.c */
@@ -549,7 +552,7 @@ int cfiber_stack_reserve(struct cfiber_thread *t, size_t size);
 void cfiber_stacks_flush(struct cfiber_thread *t);
 /* Gives back what deep calls have left in one slab. False: there is none. For a thread with time.
  */
-bool cfiber_stacks_trim(struct cfiber_runtime *rt);
+bool cfiber_stacks_trim(struct cfiber_runtime *rt, int64_t now);
 /* The stack in whose guard the address lies, or NULL. Async-signal-safe. */
 struct stack *cfiber_stack_guarding(uintptr_t address);
 

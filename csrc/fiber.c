@@ -260,14 +260,28 @@ int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
 static pthread_mutex_t thread_join_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t thread_join_cond = PTHREAD_COND_INITIALIZER;
 
-static void publish_to_go(struct cfiber *f) {
+/*
+ * Tells the host of a first completion at once. The next ones, within the interval in
+ * which the scheduler looks around, wait for its end: each telling is a system call,
+ * and wakes somebody.
+ */
+static void tell_host(struct cfiber_thread *t) {
+  if (t->told) {
+    t->tell = true;
+  } else {
+    t->told = true;
+    cfiber_notify(t->runtime);
+  }
+}
+
+static void publish_to_go(struct cfiber_thread *t, struct cfiber *f) {
   struct cfiber_runtime *rt = f->runtime;
   uintptr_t old = atomic_load_explicit(&rt->completions, memory_order_relaxed);
   do
     f->next = (struct cfiber *)old;
   while (!atomic_compare_exchange_weak_explicit(&rt->completions, &old, (uintptr_t)f,
                                                 memory_order_seq_cst, memory_order_relaxed));
-  cfiber_notify(rt);
+  tell_host(t);
 }
 
 static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
@@ -310,7 +324,7 @@ void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f) {
 void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f) {
   release(t, f);
   if (f->flags & FIBER_GO)
-    publish_to_go(f);
+    publish_to_go(t, f);
   else
     publish_to_joiner(t, f);
 }

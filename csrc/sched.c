@@ -471,11 +471,21 @@ static void set_tick(struct cfiber_thread *t, int64_t elapsed) {
   t->tick = ++t->tick_span;
 }
 
+/* Tells the host of completions that it has not been told of. */
+static void tell_rest(struct cfiber_thread *t) {
+  t->told = t->tell;
+  if (t->tell) {
+    t->tell = false;
+    cfiber_notify(t->runtime);
+  }
+}
+
 /* What must happen now and then while there are fibers to run. */
 static void look_around(struct cfiber_thread *t) {
   int64_t now = cfiber_now();
   set_tick(t, now - t->now);
   t->now = now;
+  tell_rest(t);
   if (now - t->last_poll >= POLL_INTERVAL) {
     t->last_poll = now;
     cfiber_poller_wait(t, 0);
@@ -485,9 +495,13 @@ static void look_around(struct cfiber_thread *t) {
   take_global(t);
 }
 
-/* How long the thread may wait: until its first timer. Negative: for ever. */
+/* How long the thread may wait: until its first timer, or there are stacks to trim. Negative: for
+ * ever. */
 static int64_t patience(struct cfiber_thread *t) {
   int64_t earliest = atomic_load_explicit(&t->timers.earliest, memory_order_relaxed);
+  int64_t trim_at = atomic_load_explicit(&t->runtime->trim_at, memory_order_relaxed);
+  if (trim_at < earliest)
+    earliest = trim_at;
   if (earliest == INT64_MAX)
     return -1;
   int64_t left = earliest - cfiber_now();
@@ -565,12 +579,13 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
       }
       return f;
     }
+    tell_rest(t);
     if (atomic_load_explicit(&t->runtime->stop, memory_order_acquire)) {
       if (is_searching(t))
         stop_searching(t);
       return NULL;
     }
-    if (cfiber_stacks_trim(t->runtime))
+    if (cfiber_stacks_trim(t->runtime, t->now))
       look_around(t); /* it has taken a while */
     else
       idle(t);

@@ -51,6 +51,9 @@
 #define WARM_MAX 16384u
 /* A stack that stays in a thread's pool is trimmed once in so many times. */
 #define TRIM_INTERVAL 1024u
+/* So long after the first stack that is to be trimmed, all are, to save doing it again and again.
+ */
+#define TRIM_DELAY (100 * NS_PER_MS)
 /* The first frames of stacks begin at different offsets in their page, see below. */
 #define COLORS 8u
 #define COLOR_STEP 128u
@@ -278,6 +281,7 @@ int cfiber_stacks_init(struct cfiber_runtime *rt, size_t default_size) {
     return EINVAL;
   class_init(&rt->stacks[0], default_size);
   rt->stack_size = rt->stacks[0].size;
+  atomic_store(&rt->trim_at, INT64_MAX);
   for (uint32_t i = 1; i < STACK_CLASSES; i++)
     class_init(&rt->stacks[i], CFIBER_STACK_MIN << (i - 1));
   return 0;
@@ -445,12 +449,14 @@ int cfiber_stack_reserve(struct cfiber_thread *t, size_t size) {
 }
 
 /* The slab has a free stack that may be deep. Memory lock held. */
-static void mark_used(struct cfiber_runtime *rt, struct slab *slab) {
+static void mark_used(struct cfiber_runtime *rt, struct slab *slab, int64_t now) {
   if (slab->used || !can_be_deep(slab->class))
     return;
+  if (!rt->used_slabs)
+    atomic_store_explicit(&rt->trim_at, now + TRIM_DELAY, memory_order_relaxed);
   slab->used = true;
   slab->next_used = rt->used_slabs;
-  atomic_store_explicit(&rt->used_slabs, slab, memory_order_relaxed);
+  rt->used_slabs = slab;
 }
 
 /*
@@ -474,7 +480,7 @@ static void spill(struct cfiber_thread *t, uint32_t keep) {
   for (struct stack *s = spilled; s; s = next) {
     next = s->next;
     if (!deep)
-      mark_used(rt, s->slab);
+      mark_used(rt, s->slab, t->now);
     put(s);
   }
   cfiber_unlock(&rt->memory_lock);
@@ -486,7 +492,9 @@ static struct stack *take_used(struct cfiber_runtime *rt, struct slab **out) {
   cfiber_lock(&rt->memory_lock);
   struct slab *slab = *out = rt->used_slabs;
   if (slab) {
-    atomic_store_explicit(&rt->used_slabs, slab->next_used, memory_order_relaxed);
+    rt->used_slabs = slab->next_used;
+    if (!rt->used_slabs)
+      atomic_store_explicit(&rt->trim_at, INT64_MAX, memory_order_relaxed);
     slab->used = false;
     if (!slab->cold && slab->nfree) {
       s = slab->free;
@@ -500,8 +508,8 @@ static struct stack *take_used(struct cfiber_runtime *rt, struct slab **out) {
   return s;
 }
 
-bool cfiber_stacks_trim(struct cfiber_runtime *rt) {
-  if (!atomic_load_explicit(&rt->used_slabs, memory_order_relaxed))
+bool cfiber_stacks_trim(struct cfiber_runtime *rt, int64_t now) {
+  if (atomic_load_explicit(&rt->trim_at, memory_order_relaxed) > now)
     return false;
   struct slab *slab;
   struct stack *taken = take_used(rt, &slab), *next;
