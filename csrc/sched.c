@@ -534,12 +534,14 @@ static void await_choice(struct cfiber_runtime *rt) {
 /* Sleeps until there is something to do. */
 static void idle(struct cfiber_thread *t) {
   struct cfiber_runtime *rt = t->runtime;
+  /* Asked before the announcement: once idle, t may be chosen anew, and keeps that order. */
+  bool searching = is_searching(t);
   uintptr_t expected = READY_BUSY;
   if (!atomic_compare_exchange_strong_explicit(&t->ready_queue, &expected, READY_IDLE,
                                                memory_order_seq_cst, memory_order_relaxed))
     return; /* something has been handed over */
   atomic_fetch_add_explicit(&rt->idle, 1, memory_order_seq_cst);
-  if (is_searching(t))
+  if (searching)
     stop_searching(t);
 
   /* Announced; now look again. */
