@@ -13,8 +13,14 @@ import "C"
 
 import _ "github.com/cfiber/cfiber/csrc"
 
-// Each makes n switches, one way, between two contexts.
-func cfiberSwitch(n int)   { C.sb_cfiber(C.long(n)) }
-func sixRegisters(n int)   { C.sb_six(C.long(n)) }
-func threeRegisters(n int) { C.sb_three(C.long(n)) }
-func swapcontext(n int)    { C.sb_swapcontext(C.long(n)) }
+// CFiber makes n switches, one way, between two contexts.
+func CFiber(n int) { C.sb_cfiber(C.long(n)) }
+
+// SixRegisters does the same with what inline assembly gives, as a limit.
+func SixRegisters(n int) { C.sb_six(C.long(n)) }
+
+// ThreeRegisters leaves it to the compiler to save what it uses.
+func ThreeRegisters(n int) { C.sb_three(C.long(n)) }
+
+// Swapcontext is the C library's.
+func Swapcontext(n int) { C.sb_swapcontext(C.long(n)) }

@@ -10,8 +10,8 @@ func BenchmarkSwitch(b *testing.B) {
 		name string
 		run  func(int)
 	}{
-		{"cfiber", cfiberSwitch}, {"boost", boost}, {"six", sixRegisters},
-		{"three", threeRegisters}, {"swapcontext", swapcontext},
+		{"cfiber", CFiber}, {"boost", boost}, {"six", SixRegisters},
+		{"three", ThreeRegisters}, {"swapcontext", Swapcontext},
 	}
 	for _, s := range subjects {
 		if s.run != nil {
@@ -22,7 +22,7 @@ func BenchmarkSwitch(b *testing.B) {
 
 // Each of the switches comes back as often as it leaves.
 func TestSwitches(t *testing.T) {
-	for _, run := range []func(int){cfiberSwitch, boost, sixRegisters, threeRegisters, swapcontext} {
+	for _, run := range []func(int){CFiber, boost, SixRegisters, ThreeRegisters, Swapcontext} {
 		if run != nil {
 			run(10_000)
 		}

@@ -1,0 +1,30 @@
+package golang
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/subjects"
+)
+
+// timers: see the table in README.md.
+func timers(t *subjects.T) error {
+	n, window := t.N(), t.Duration()
+	var w subjects.Window
+	var started sync.WaitGroup
+	started.Add(n)
+	base := time.Now()
+	for range n {
+		go func() {
+			started.Done()
+			for i := time.Duration(0); ; i++ {
+				deadline := base.Add(i*window + rand.N(window))
+				time.Sleep(time.Until(deadline))
+				w.Woke(time.Since(deadline))
+			}
+		}()
+	}
+	started.Wait()
+	return t.Measure(&w, base, window)
+}

@@ -1,0 +1,50 @@
+package subjects
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// What subjects of the same workload agree on.
+const (
+	EchoBuffer = 4096 // bytes, of an echo server's connection
+	CrunchByte = 'C'  // a message that starts with it makes the server compute
+	CrunchTime = 5 * time.Millisecond
+)
+
+// A Window is the part of timers that is measured.
+type Window struct {
+	Late Histogram
+	Open atomic.Bool
+}
+
+// Woke notes how late a sleeper was.
+func (w *Window) Woke(late time.Duration) {
+	if w.Open.Load() {
+		w.Late.Add(late)
+	}
+}
+
+// Measure opens the window after the first that follows base, prints the metrics of timers,
+// and leaves the sleepers to the end of the process.
+func (t *T) Measure(w *Window, base time.Time, length time.Duration) error {
+	wait := time.Until(base.Add(length))
+	if wait < 0 {
+		return fmt.Errorf("starting the sleepers took longer than a window: raise seconds")
+	}
+	time.Sleep(wait)
+	before := CPUTime()
+	w.Open.Store(true)
+	time.Sleep(time.Until(base.Add(2 * length)))
+	used := CPUTime() - before
+	w.Open.Store(false)
+	wakes := w.Late.Count()
+	if wakes == 0 {
+		return fmt.Errorf("nobody woke within the window")
+	}
+	t.Print("cpu", float64(used.Nanoseconds())/float64(wakes), "ns/op")
+	t.Print("late_p99", float64(w.Late.Quantile(0.99).Nanoseconds()), "ns")
+	t.Print("wakes", float64(wakes), "count")
+	return nil
+}
