@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"regexp"
 	"runtime"
 	"slices"
@@ -24,6 +26,7 @@ import (
 
 	_ "github.com/cfiber/cfiber/cmd/cfiberbench/internal/subjects/fiber"
 	_ "github.com/cfiber/cfiber/cmd/cfiberbench/internal/subjects/golang"
+	_ "github.com/cfiber/cfiber/cmd/cfiberbench/internal/subjects/realredis"
 )
 
 //go:embed peers
@@ -176,28 +179,6 @@ func verdict(ctx context.Context, result *bench.Result) error {
 
 // allSubjects returns those of cfiberbench itself, and the peers wanted.
 func allSubjects(wanted []string) ([]*runner.Subject, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	var all []*runner.Subject
-	for _, s := range subjects.All {
-		r := &runner.Subject{
-			Name: s.Name, About: s.About, Lacks: s.Lacks, Command: []string{self, "subject", s.Name},
-		}
-		for workload := range s.Workloads {
-			r.Workloads = append(r.Workloads, workload)
-		}
-		all = append(all, r)
-	}
-	if slices.Equal(wanted, []string{"none"}) {
-		return all, nil
-	}
-	found, err := findPeers(wanted)
-	return append(all, found...), err
-}
-
-func findPeers(wanted []string) ([]*runner.Subject, error) {
 	sources, err := fs.Sub(peerSources, "peers")
 	if err != nil {
 		return nil, err
@@ -206,28 +187,54 @@ func findPeers(wanted []string) ([]*runner.Subject, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Equal(wanted, []string{"all"}) {
-		if found, err = chosen(found, wanted); err != nil {
-			return nil, err
+	known := []string{"all", "none"}
+	for _, s := range subjects.All {
+		if s.Needs != "" {
+			known = append(known, s.Name)
 		}
+	}
+	for _, p := range found {
+		known = append(known, p.Name)
+	}
+	for _, name := range wanted {
+		if !slices.Contains(known, name) {
+			return nil, wrong("-peers %s: there is no such peer; there are %s", name, strings.Join(known, ", "))
+		}
+	}
+	want := func(name string) bool { return slices.Contains(wanted, "all") || slices.Contains(wanted, name) }
+	all, err := ownSubjects(want)
+	if err != nil {
+		return nil, err
 	}
 	builder, err := peers.NewBuilder(sources)
 	if err != nil {
 		return nil, err
 	}
-	return peers.Subjects(builder, found), nil
+	found = slices.DeleteFunc(found, func(p peers.Peer) bool { return !want(p.Name) })
+	return append(all, peers.Subjects(builder, found)...), nil
 }
 
-func chosen(found []peers.Peer, wanted []string) ([]peers.Peer, error) {
-	var names []string
-	for _, p := range found {
-		names = append(names, p.Name)
+// ownSubjects are those in Go and cgo; of those that need a program, the ones wanted.
+func ownSubjects(want func(string) bool) ([]*runner.Subject, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range wanted {
-		if !slices.Contains(names, name) {
-			return nil, wrong("-peers %s: there is no such peer; there are all, none, %s",
-				name, strings.Join(names, ", "))
+	var all []*runner.Subject
+	for _, s := range subjects.All {
+		if s.Needs != "" && !want(s.Name) {
+			continue
 		}
+		r := &runner.Subject{
+			Name: s.Name, About: s.About, Lacks: s.Lacks, Command: []string{self, "subject", s.Name},
+			Workloads: slices.Sorted(maps.Keys(s.Workloads)),
+		}
+		if s.Needs != "" {
+			if _, err := exec.LookPath(s.Needs); err != nil {
+				r.Absent = "install " + s.Needs + " (./build.sh bench --peers)"
+			}
+		}
+		all = append(all, r)
 	}
-	return slices.DeleteFunc(found, func(p peers.Peer) bool { return !slices.Contains(wanted, p.Name) }), nil
+	return all, nil
 }

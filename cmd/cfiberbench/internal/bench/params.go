@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A Param is one key=value argument of a subject.
@@ -57,6 +58,19 @@ func (p Params) Int(key string, missing int) (int, error) {
 		return 0, fmt.Errorf("parameter %s=%s is not a whole number", key, value)
 	}
 	return n, nil
+}
+
+// Seconds returns the value of key, a number of seconds that may be a fraction, or a default.
+func (p Params) Seconds(key string, missing time.Duration) (time.Duration, error) {
+	value := p.Get(key)
+	if value == "" {
+		return missing, nil
+	}
+	s, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(s > 0 && s < 1e6) {
+		return 0, fmt.Errorf("parameter %s=%s is not a time in seconds", key, value)
+	}
+	return time.Duration(s * float64(time.Second)), nil
 }
 
 // With returns p with other's values in place of p's own, or after them.

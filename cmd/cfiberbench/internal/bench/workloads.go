@@ -98,7 +98,8 @@ func (t *table) waiting() {
 	}
 	for _, ms := range []int{0, 1, 100} {
 		for _, c := range t.sizes(100, 1, 100, 10_000) {
-			t.add(Case{Workload: "call", Params: P("ms", ms, "concurrency", c), Effort: t.seconds(2)})
+			t.add(Case{Workload: "call", Params: P("ms", ms, "concurrency", c),
+				Effort: P("seconds", []float64{2, quickSeconds(ms)}[t.pick(0, 1)])})
 		}
 	}
 	for _, n := range t.sizes(1000, 1000, 10_000, 100_000, 1_000_000) {
@@ -120,7 +121,7 @@ func (t *table) servers() {
 	for _, conns := range t.sizes(100, 1, 10, 100, 1000, 10_000) {
 		t.add(Case{Workload: "echo", Kind: Echo, Params: P("conns", conns), Effort: t.echo()})
 	}
-	t.add(Case{Workload: "redis", Kind: Redis, Params: P("conns", 50), Effort: P("requests", t.pick(200_000, 1000))})
+	t.add(Case{Workload: "redis", Kind: Redis, Params: P("conns", 50), Effort: P("requests", t.pick(200_000, 2000))})
 }
 
 func (t *table) echo() Params { return t.seconds(2).With(P("threads", t.cpus)) }
@@ -165,3 +166,6 @@ func nextThreads(threads, cpus int) int {
 	}
 	return threads + 1
 }
+
+// quickSeconds is long enough for a few calls that each take so many ms.
+func quickSeconds(ms int) float64 { return max(0.1, 0.003*float64(ms)) }

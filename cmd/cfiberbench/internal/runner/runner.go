@@ -151,10 +151,16 @@ func (r *Runner) turn(ctx context.Context, c bench.Case, e *entrant, round int) 
 		}
 	}
 	switch c.Kind {
-	case bench.Program:
-		return child.Run(ctx, r.command(c, e), r.Limit)
+	case bench.Memory:
+		return r.memory(ctx, c, e)
+	case bench.Idle:
+		return r.idle(ctx, c, e)
+	case bench.Echo:
+		return r.echo(ctx, c, e)
+	case bench.Redis:
+		return r.redis(ctx, c, e)
 	default:
-		return nil, fmt.Errorf("nobody knows how to measure this")
+		return child.Run(ctx, r.command(c, e), r.Limit)
 	}
 }
 

@@ -1,7 +1,7 @@
 package subjects
 
 import (
-	"fmt"
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -26,22 +26,20 @@ func (w *Window) Woke(late time.Duration) {
 	}
 }
 
-// Measure opens the window after the first that follows base, prints the metrics of timers,
-// and leaves the sleepers to the end of the process.
+// Measure is called when all sleepers have started. It opens the next window of those that
+// began with base, prints the metrics of timers, and leaves the sleepers to the end of the
+// process.
 func (t *T) Measure(w *Window, base time.Time, length time.Duration) error {
-	wait := time.Until(base.Add(length))
-	if wait < 0 {
-		return fmt.Errorf("starting the sleepers took longer than a window: raise seconds")
-	}
-	time.Sleep(wait)
+	opens := base.Add((time.Since(base)/length + 1) * length)
+	time.Sleep(time.Until(opens))
 	before := CPUTime()
 	w.Open.Store(true)
-	time.Sleep(time.Until(base.Add(2 * length)))
-	used := CPUTime() - before
+	time.Sleep(time.Until(opens.Add(length)))
 	w.Open.Store(false)
+	used := CPUTime() - before
 	wakes := w.Late.Count()
 	if wakes == 0 {
-		return fmt.Errorf("nobody woke within the window")
+		return errors.New("nobody woke within the window")
 	}
 	t.Print("cpu", float64(used.Nanoseconds())/float64(wakes), "ns/op")
 	t.Print("late_p99", float64(w.Late.Quantile(0.99).Nanoseconds()), "ns")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strconv"
 	"time"
 
 	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/bench"
@@ -21,6 +20,7 @@ type Subject struct {
 	Name, About string
 	Workloads   map[string]Func
 	Lacks       map[string]string // reasons, by workload that one might expect of it
+	Needs       string            // a command that must be there: then it is one of the peers
 }
 
 // All are the subjects that have been registered.
@@ -96,15 +96,11 @@ func (t *T) Threads(missing int) int { return max(t.Int("threads", missing), 1) 
 
 // Duration is how long to go on.
 func (t *T) Duration() time.Duration {
-	s := t.params.Get("seconds")
-	if s == "" {
-		return time.Second
+	d, err := t.params.Seconds("seconds", time.Second)
+	if err != nil && t.err == nil {
+		t.err = err
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	if (err != nil || f <= 0) && t.err == nil {
-		t.err = fmt.Errorf("parameter seconds=%s is not a time", s)
-	}
-	return time.Duration(f * float64(time.Second))
+	return d
 }
 
 // Text returns a parameter as it is.

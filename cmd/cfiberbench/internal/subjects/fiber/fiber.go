@@ -1,6 +1,7 @@
 //go:build cgo
 
-// Package fiber is the subject "cfiber": C functions on fibers.
+// Package fiber is the subjects in C that are part of cfiberbench: "cfiber", which has C
+// functions on fibers, "cgo", which calls them as they are, and some limits.
 package fiber
 
 /*
@@ -29,10 +30,18 @@ func init() {
 		About: "C functions on fibers",
 		Workloads: map[string]subjects.Func{
 			"switch": bareSwitch(switchbench.CFiber), "yield": yield, "spawn": spawn, "tree": tree,
-			"memory": memory,
+			"memory": memory, "wake": wake, "call": calls, "callback": callback, "timers": timers,
+			"echo": echo, "redis": redis,
 		},
 		Lacks: map[string]string{
 			"coroutine": pending, "seq": pending, "chan": pending, "mutex": pending,
+		},
+	})
+	subjects.Register(&subjects.Subject{
+		Name:  "cgo",
+		About: "plain cgo calls of the same C functions, and their calls of Go",
+		Workloads: map[string]subjects.Func{
+			"call": plainCalls, "callback": plainCallback,
 		},
 	})
 	subjects.Register(&subjects.Subject{

@@ -8,7 +8,7 @@ import (
 	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/subjects"
 )
 
-// timers: see the table in README.md.
+// timers has sleepers with a deadline in each window from that on in which they start.
 func timers(t *subjects.T) error {
 	n, window := t.N(), t.Duration()
 	var w subjects.Window
@@ -18,7 +18,7 @@ func timers(t *subjects.T) error {
 	for range n {
 		go func() {
 			started.Done()
-			for i := time.Duration(0); ; i++ {
+			for i := time.Since(base) / window; ; i++ {
 				deadline := base.Add(i*window + rand.N(window))
 				time.Sleep(time.Until(deadline))
 				w.Woke(time.Since(deadline))
