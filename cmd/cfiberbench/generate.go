@@ -13,7 +13,7 @@ func generateLoad(args []string, stdout io.Writer) error {
 	}
 	params, err := bench.ParseParams(args[1:])
 	if err != nil {
-		return err
+		return argumentError{err}
 	}
 	return generate.Echo(params, stdout)
 }

@@ -26,7 +26,7 @@ const usage = `usage: cfiberbench COMMAND [ARGUMENT...]
                                   cfiber and the Go subjects always do
       -count N                    rounds (default 5; with -quick 1)
       -quick                      few, short cases: shows that all works, not how fast
-      -limit DURATION             for one subject in one round (default 2m; with -quick 20s)
+      -limit DURATION             for one subject in one round (default 5m; with -quick 20s)
       -format text|bench|json     bench is Go's benchmark format, for benchstat
       -o FILE                     write there instead of to stdout
   report FILE... [-o report.html] make one page of what run -format json wrote
@@ -92,7 +92,7 @@ func beSubject(args []string) error {
 	}
 	params, err := bench.ParseParams(args[2:])
 	if err != nil {
-		return err
+		return argumentError{err}
 	}
 	return subjects.Run(args[0], args[1], params)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -65,7 +67,7 @@ func parseOptions(args []string) (options, error) {
 		o.count = pick(o.quick, 1, 5)
 	}
 	if !given["limit"] {
-		o.limit = pick(o.quick, 20*time.Second, 2*time.Minute)
+		o.limit = pick(o.quick, 20*time.Second, 5*time.Minute)
 	}
 	var err error
 	switch {
@@ -236,5 +238,18 @@ func ownSubjects(want func(string) bool) ([]*runner.Subject, error) {
 		}
 		all = append(all, r)
 	}
+	// cfiber first, whatever the order of packages.
+	slices.SortStableFunc(all, func(a, b *runner.Subject) int {
+		return cmp.Compare(rank(a.Name), rank(b.Name))
+	})
 	return all, nil
+}
+
+func rank(name string) int {
+	for i, first := range []string{bench.CFiber, "go", "cgo"} {
+		if name == first {
+			return i
+		}
+	}
+	return math.MaxInt
 }

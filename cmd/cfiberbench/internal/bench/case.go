@@ -23,6 +23,7 @@ type Case struct {
 	Effort   Params // how much of it to do: not in the name, since -quick changes it
 	// Calibrate chooses n so that a round takes as long as rounds should.
 	Calibrate bool
+	MaxRounds int      // 0: as many as are asked for
 	Subjects  []string // the only ones asked; nil: all
 }
 

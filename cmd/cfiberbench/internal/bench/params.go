@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -118,27 +119,28 @@ func (p Params) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON reads an object of strings and keeps its order.
 func (p *Params) UnmarshalJSON(text []byte) error {
+	var check map[string]string
+	if err := json.Unmarshal(text, &check); err != nil {
+		return err
+	}
+	*p = nil
 	d := json.NewDecoder(bytes.NewReader(text))
-	var words []string
-	for d.More() {
+	var key string
+	for isKey := true; ; {
 		token, err := d.Token()
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		switch token := token.(type) {
-		case string:
-			words = append(words, token)
-		case json.Delim:
-			if token != '{' || len(words) > 0 {
-				return fmt.Errorf("params are not an object of strings: %s", text)
-			}
+		word, ok := token.(string)
+		switch {
+		case !ok: // a brace
+		case isKey:
+			key, isKey = word, false
 		default:
-			return fmt.Errorf("a value of params is not a string: %v", token)
+			*p, isKey = append(*p, Param{key, word}), true
 		}
 	}
-	*p = nil
-	for i := 0; i+1 < len(words); i += 2 {
-		*p = append(*p, Param{words[i], words[i+1]})
-	}
-	return nil
 }

@@ -82,9 +82,11 @@ func (t *table) crossings() {
 	t.add(Case{Workload: "spawn", Params: P("mode", "cold"), Effort: P("n", t.pick(20_000, 1000))})
 	t.add(Case{Workload: "tree", Params: P("threads", t.cpus),
 		Effort: P("n", t.pick(1_000_000, 10_000), "fanout", 10)})
-	for _, mode := range []string{"same", "awake", "sleeping", "goroutine"} {
+	for _, mode := range []string{"same", "awake", "sleeping"} {
 		t.timed("wake", 2000, P("mode", mode))
 	}
+	t.add(Case{Workload: "wake", Params: P("mode", "goroutine"), Effort: P("n", 2000), Calibrate: true,
+		Subjects: []string{CFiber, "eventfd"}})
 	t.timed("callback", 10_000, nil)
 	t.timed("coroutine", 100_000, nil)
 	t.timed("seq", 100_000, nil)
@@ -94,7 +96,7 @@ func (t *table) crossings() {
 
 func (t *table) waiting() {
 	for _, n := range t.sizes(1000, 1000, 10_000, 100_000, 1_000_000) {
-		t.add(Case{Workload: "memory", Kind: Memory, Params: P("n", n)})
+		t.add(Case{Workload: "memory", Kind: Memory, Params: P("n", n), MaxRounds: fewIfMany(n)})
 	}
 	for _, ms := range []int{0, 1, 100} {
 		for _, c := range t.sizes(100, 1, 100, 10_000) {
@@ -103,10 +105,18 @@ func (t *table) waiting() {
 		}
 	}
 	for _, n := range t.sizes(1000, 1000, 10_000, 100_000, 1_000_000) {
-		t.add(Case{Workload: "timers", Params: P("n", n), Effort: P("seconds", t.pick(4, 1))})
+		t.add(Case{Workload: "timers", Params: P("n", n), Effort: P("seconds", t.pick(4, 1)), MaxRounds: fewIfMany(n)})
 	}
 	t.add(Case{Workload: "idle", Asks: "memory", Kind: Idle, Params: P("n", t.pick(100_000, 1000)),
 		Effort: t.seconds(10)})
+}
+
+// fewIfMany bounds the rounds of cases whose units take most of a minute to start.
+func fewIfMany(n int) int {
+	if n >= 1_000_000 {
+		return 3
+	}
+	return 0
 }
 
 // seconds is the effort of cases that last a time: full seconds, or a moment with quick.

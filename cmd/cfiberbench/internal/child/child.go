@@ -14,8 +14,11 @@ import (
 	"time"
 )
 
-// StatusUnsupported is how a subject says that it does not do a workload.
-const StatusUnsupported = 3
+// How a subject says that it does not do a workload, and that it does not know a parameter.
+const (
+	StatusUnsupported = 3
+	StatusUnknown     = 2
+)
 
 // An UnsupportedError is that, with its reason.
 type UnsupportedError struct{ Reason string }
@@ -100,7 +103,7 @@ func (c *Child) verdict(err error) error {
 		return nil
 	case c.late:
 		return fmt.Errorf("no end within %v%s", c.limit, because(said))
-	case errors.As(err, &exit) && exit.ExitCode() == StatusUnsupported:
+	case errors.As(err, &exit) && (exit.ExitCode() == StatusUnsupported || exit.ExitCode() == StatusUnknown):
 		last := said[strings.LastIndexByte(said, '\n')+1:]
 		if last == "" {
 			last = "it does not do this"

@@ -5,12 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/bench"
+	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/human"
 )
 
 // Formats are the ways to write a result, by name.
@@ -30,7 +29,7 @@ func JSON(w io.Writer, r *bench.Result) error {
 func Text(w io.Writer, r *bench.Result) error {
 	fmt.Fprintf(w, "%s\n\n", About(r))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "case\tsubject\tmetric\tmedian\tunit\tspread\tof cfiber's")
+	fmt.Fprintln(t, "case\tsubject\tmetric\tmedian\tspread\tof cfiber's")
 	last := ""
 	for _, row := range r.Rows {
 		name := row.Case()
@@ -39,8 +38,8 @@ func Text(w io.Writer, r *bench.Result) error {
 		} else {
 			last = name
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, row.Subject, row.Metric,
-			Number(row.Value), row.Unit, Spread(row), Ratio(row))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", name, row.Subject, row.Metric,
+			human.Unit(row.Value, row.Unit), Spread(row), Ratio(row))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -110,35 +109,6 @@ func Problems(r *bench.Result) []string {
 	return lines
 }
 
-// Number writes a value with three or four significant digits, as people read them.
-func Number(v float64) string {
-	a := math.Abs(v)
-	switch {
-	case a == 0 || a >= 1e15:
-		return strconv.FormatFloat(v, 'g', 4, 64)
-	case a >= 100:
-		return group(strconv.FormatFloat(v, 'f', 0, 64))
-	case a >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	case a >= 0.01:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	default:
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-}
-
-// group puts a comma between each three digits.
-func group(digits string) string {
-	sign := ""
-	if strings.HasPrefix(digits, "-") {
-		sign, digits = "-", digits[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
-}
-
 // Spread is how far the rounds lie apart.
 func Spread(row bench.Row) string {
 	if row.Runs < 2 {
@@ -152,5 +122,5 @@ func Ratio(row bench.Row) string {
 	if row.RatioToCFiber == nil || row.Subject == bench.CFiber {
 		return ""
 	}
-	return Number(*row.RatioToCFiber) + "×"
+	return human.Number(*row.RatioToCFiber) + "×"
 }

@@ -2,7 +2,6 @@
 package peers
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"errors"
@@ -44,8 +43,7 @@ func Find(fsys fs.FS) ([]Peer, error) {
 		if err != nil {
 			return nil, err
 		}
-		first, _, _ := bytes.Cut(text, []byte("\n"))
-		p, err := parse(string(first))
+		p, err := parse(header(string(text)))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name(), err)
 		}
@@ -55,19 +53,32 @@ func Find(fsys fs.FS) ([]Peer, error) {
 	return all, nil
 }
 
-// parse reads a first line such as
+// header is the first paragraph of the comment that a source starts with, as one line.
+func header(source string) string {
+	var words []string
+	for line := range strings.Lines(source) {
+		text, ok := strings.CutPrefix(strings.TrimSpace(line), "//")
+		if text = strings.TrimSpace(text); !ok || text == "" {
+			break
+		}
+		words = append(words, text)
+	}
+	return strings.Join(words, " ")
+}
+
+// parse reads a header such as
 //
-//	// cfiberbench: pkg=libx-dev flags=-lx -ly workloads=yield,spawn
+//	// cfiberbench: name=x pkg=libx-dev flags=-lx -ly workloads=yield,spawn
 //
 // A word without = belongs to the value before it.
 func parse(line string) (Peer, error) {
 	var p Peer
 	_, rest, ok := strings.Cut(line, marker)
 	if !ok {
-		return p, fmt.Errorf("its first line has no %q", marker)
+		return p, fmt.Errorf("it does not begin with // %s", marker)
 	}
 	key := ""
-	for _, word := range strings.Fields(strings.TrimSuffix(strings.TrimSpace(rest), "*/")) {
+	for _, word := range strings.Fields(rest) {
 		value := word
 		for _, k := range []string{"name", "pkg", "flags", "workloads"} {
 			if v, ok := strings.CutPrefix(word, k+"="); ok {
@@ -91,7 +102,7 @@ func parse(line string) (Peer, error) {
 		}
 	}
 	if len(p.Workloads) == 0 {
-		return p, errors.New("its first line names no workloads")
+		return p, errors.New("its first lines name no workloads")
 	}
 	return p, nil
 }

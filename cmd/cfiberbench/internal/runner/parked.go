@@ -96,6 +96,6 @@ func (r *Runner) idle(ctx context.Context, c bench.Case, e *entrant) ([]bench.Me
 	}
 	return []bench.Metric{
 		{Name: "wakeups", Value: float64(wakeups[1]-wakeups[0]) / d.Seconds(), Unit: "1/s"},
-		{Name: "cpu", Value: (cpu[1] - cpu[0]).Seconds() / d.Seconds(), Unit: "cpus"},
+		{Name: "used", Value: (cpu[1] - cpu[0]).Seconds() / d.Seconds(), Unit: "cpus"},
 	}, nil
 }

@@ -52,7 +52,7 @@ func (r *Runner) Run(ctx context.Context, cases []bench.Case, all []*Subject) ([
 	var problems []bench.Problem
 	steps := 0
 	for _, c := range cases {
-		steps += r.Rounds * len(able(c, all))
+		steps += r.rounds(c) * len(able(c, all))
 	}
 	r.Progress.Start(steps)
 	defer r.Progress.Done()
@@ -68,6 +68,13 @@ func (r *Runner) Run(ctx context.Context, cases []bench.Case, all []*Subject) ([
 	}
 	bench.SetRatios(rows)
 	return rows, problems
+}
+
+func (r *Runner) rounds(c bench.Case) int {
+	if c.MaxRounds > 0 {
+		return min(r.Rounds, c.MaxRounds)
+	}
+	return r.Rounds
 }
 
 func able(c bench.Case, all []*Subject) []*Subject {
@@ -113,7 +120,7 @@ func (r *Runner) runCase(ctx context.Context, c bench.Case, subjects []*Subject)
 	for _, s := range subjects {
 		entrants = append(entrants, &entrant{Subject: s, params: c.Params.With(c.Effort)})
 	}
-	for round := range r.Rounds {
+	for round := range r.rounds(c) {
 		for i := 0; i < len(entrants); i++ {
 			e := entrants[i]
 			r.Progress.Step(fmt.Sprintf("%s  %s", c.Name(), e.Name))
@@ -176,6 +183,11 @@ func (r *Runner) calibrate(ctx context.Context, c bench.Case, e *entrant) error 
 	if err != nil || n < 1 {
 		return fmt.Errorf("%s has no n to begin with", c.Name())
 	}
+	fibers, err := e.params.Int("fibers", 2)
+	if err != nil {
+		return err
+	}
+	least := 10 * fibers // so that each has something to do
 	for {
 		metrics, err := child.Run(ctx, r.command(c, e), r.Limit)
 		if err != nil {
@@ -185,8 +197,8 @@ func (r *Runner) calibrate(ctx context.Context, c bench.Case, e *entrant) error 
 		if each <= 0 {
 			return fmt.Errorf("it printed no time in ns/op")
 		}
-		want := max(int(float64(r.Target.Nanoseconds())/each), 2)
-		if want > 2*n*growth/100 && want > n*growth {
+		want := max(int(float64(r.Target.Nanoseconds())/each), least)
+		if want > n*growth {
 			n *= growth
 			e.params = e.params.With(bench.P("n", strconv.Itoa(n)))
 			continue

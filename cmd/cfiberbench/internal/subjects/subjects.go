@@ -39,7 +39,22 @@ type T struct {
 	params bench.Params
 	out    io.Writer
 	in     io.Reader
-	err    error // of the first bad parameter
+}
+
+// numbers are the parameters that are whole numbers.
+var numbers = []string{
+	"n", "fibers", "threads", "fanout", "port", "conns", "ms", "concurrency", "busy", "crunch",
+}
+
+// check makes sure that all parameters can be read, so that subjects need not.
+func check(params bench.Params) error {
+	for _, key := range numbers {
+		if _, err := params.Int(key, 0); err != nil {
+			return err
+		}
+	}
+	_, err := params.Seconds("seconds", time.Second)
+	return err
 }
 
 // Run lets the subject name do a workload.
@@ -56,14 +71,14 @@ func Run(name, workload string, params bench.Params) error {
 			}
 			return UnsupportedError(reason)
 		}
+		if err := check(params); err != nil {
+			return err
+		}
 		t := &T{params: params, out: os.Stdout, in: os.Stdin}
 		if t.Int("busy", 0) != 0 {
 			keepBusy()
 		}
-		if err := f(t); err != nil {
-			return err
-		}
-		return t.err
+		return f(t)
 	}
 	return fmt.Errorf("there is no subject %q", name)
 }
@@ -81,10 +96,7 @@ func keepBusy() {
 
 // Int returns a parameter, or a default.
 func (t *T) Int(key string, missing int) int {
-	n, err := t.params.Int(key, missing)
-	if err != nil && t.err == nil {
-		t.err = err
-	}
+	n, _ := t.params.Int(key, missing) // see check
 	return n
 }
 
@@ -96,10 +108,7 @@ func (t *T) Threads(missing int) int { return max(t.Int("threads", missing), 1) 
 
 // Duration is how long to go on.
 func (t *T) Duration() time.Duration {
-	d, err := t.params.Seconds("seconds", time.Second)
-	if err != nil && t.err == nil {
-		t.err = err
-	}
+	d, _ := t.params.Seconds("seconds", time.Second)
 	return d
 }
 

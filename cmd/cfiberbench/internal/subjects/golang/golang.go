@@ -14,7 +14,6 @@ func init() {
 		},
 		Lacks: map[string]string{
 			"switch": "goroutines are only switched by their scheduler",
-			"call":   "its calls of C are the subject cgo",
 		},
 	})
 }

@@ -1,3 +1,0 @@
-package main
-
-func makeReport(args []string) error { return wrong("not yet") }
