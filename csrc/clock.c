@@ -26,7 +26,7 @@ int cfiber_sleep(int64_t ns) {
     return 0;
   }
   struct cfiber *f = t->current;
-  int e = cfiber_pending(t, f);
+  int e = cfiber_pending(f);
   if (e)
     return cfiber_fail(e);
   if (ns <= 0) {

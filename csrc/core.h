@@ -400,6 +400,9 @@ struct cfiber_config {
 int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtime **out);
 void cfiber_runtime_close(struct cfiber_runtime *rt);
 
+/* A mapping of zeros, or NULL. Only what is touched costs memory. */
+void *cfiber_map_zeroed(size_t bytes);
+
 /* Tells the host that there is something for it to do. */
 void cfiber_notify(struct cfiber_runtime *rt);
 
@@ -456,7 +459,7 @@ bool cfiber_wake(struct cfiber_thread *self, struct cfiber *f, uint64_t epoch,
 /* The same without enqueuing f, which must be at home on `self` and not migratable. */
 bool cfiber_claim(struct cfiber *f, uint64_t epoch, enum wake_reason reason);
 /* ECANCELED or ETIMEDOUT if the running fiber must not wait any more, else 0. */
-int cfiber_pending(struct cfiber_thread *t, struct cfiber *f);
+int cfiber_pending(const struct cfiber *f);
 
 /* ---- sched.c ----------------------------------------------------------- */
 

@@ -67,15 +67,8 @@ static _Atomic(uint32_t) runtimes_lock;
 
 /* ---- The table --------------------------------------------------------------- */
 
-static void *map_zeroed(size_t bytes) {
-  if (cfiber_fault(FAULT_MMAP))
-    return NULL;
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
-  return p == MAP_FAILED ? NULL : p;
-}
-
 struct fd_table *cfiber_fds_open(struct cfiber_runtime *rt) {
-  struct fd_table *table = map_zeroed(sizeof *table);
+  struct fd_table *table = cfiber_map_zeroed(sizeof *table);
   if (!table)
     return NULL;
   rt->fds = table;
@@ -117,7 +110,7 @@ static struct fd_entry *find_or_make(struct cfiber_runtime *rt, int fd, int *err
   if (fd < 0 || (uint32_t)fd >= CHUNKS * CHUNK_ENTRIES)
     return NULL;
   *error = ENOMEM;
-  struct fd_entry *chunk = map_zeroed(CHUNK_ENTRIES * sizeof *chunk), *none = NULL;
+  struct fd_entry *chunk = cfiber_map_zeroed(CHUNK_ENTRIES * sizeof *chunk), *none = NULL;
   if (!chunk)
     return NULL;
   if (!atomic_compare_exchange_strong(&rt->fds->chunks[(uint32_t)fd / CHUNK_ENTRIES], &none, chunk))
@@ -249,7 +242,7 @@ static void abandon(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch) {
 
 int cfiber_fd_wait(struct cfiber_thread *t, int fd, enum direction dir, struct fd_attempt *a) {
   struct cfiber *f = t->current;
-  int e = cfiber_pending(t, f);
+  int e = cfiber_pending(f);
   if (e)
     return e;
   struct fd_entry *entry = find_or_make(t->runtime, fd, &e);
@@ -347,7 +340,7 @@ int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, s
                        int64_t when) {
   struct cfiber *f = t->current;
   struct any_wait few[4], *waits = few;
-  int e = cfiber_pending(t, f);
+  int e = cfiber_pending(f);
   if (e)
     return e;
   if (n > sizeof few / sizeof *few &&

@@ -6,13 +6,11 @@
  * cost 192 bytes each, and the stack that one has just left is warm for the
  * next.
  */
-#include "fault.h"
 #include "sanitizer.h"
 #include "switch.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* ---- Records ------------------------------------------------------------- */
@@ -43,15 +41,11 @@ static struct cfiber *new_record(struct cfiber_runtime *rt, int *error) {
   }
   uint32_t index = rt->nfibers, slab = index / FIBERS_PER_SLAB;
   if (!rt->slabs[slab]) {
-    *error = cfiber_fault(FAULT_MMAP);
-    void *p = *error ? MAP_FAILED
-                     : mmap(NULL, FIBERS_PER_SLAB * sizeof(struct cfiber), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANON, -1, 0);
-    if (p == MAP_FAILED) {
+    rt->slabs[slab] = cfiber_map_zeroed(FIBERS_PER_SLAB * sizeof(struct cfiber));
+    if (!rt->slabs[slab]) {
       *error = ENOMEM;
       return NULL;
     }
-    rt->slabs[slab] = p;
   }
   struct cfiber *f = cfiber_fiber_at(rt, index);
   f->index = index;
@@ -388,7 +382,7 @@ int cfiber_join(cfiber_t *f, intptr_t *result) {
   while (!has_finished(f, &j)) {
     if (j != JOINER_NONE)
       return cfiber_fail(EINVAL);
-    int e = cfiber_pending(t, me);
+    int e = cfiber_pending(me);
     if (e)
       return cfiber_fail(e);
     uint64_t epoch = cfiber_arm(me);

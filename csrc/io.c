@@ -44,7 +44,7 @@ static ssize_t run(struct io *io) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
   if (!t)
     return run_on_thread(io);
-  int e = cfiber_pending(t, t->current);
+  int e = cfiber_pending(t->current);
   if (e)
     return -e;
   struct cfiber_runtime *rt = t->runtime;
@@ -309,7 +309,7 @@ static int wait_connected(int fd) {
 
 int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
-  int e = t ? cfiber_pending(t, t->current) : 0;
+  int e = t ? cfiber_pending(t->current) : 0;
   if (e)
     return cfiber_fail(e);
   if (t)
@@ -399,7 +399,7 @@ int cfiber_poll(struct pollfd *fds, nfds_t n, int timeout) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
   if (!t)
     return poll_on_thread(fds, n, timeout);
-  int e = cfiber_pending(t, t->current);
+  int e = cfiber_pending(t->current);
   if (e)
     return cfiber_fail(e);
   if (timeout == 0) {

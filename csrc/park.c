@@ -162,8 +162,7 @@ int cfiber_cancel(cfiber_t *f) {
   return 0;
 }
 
-int cfiber_pending(struct cfiber_thread *t, struct cfiber *f) {
-  (void)t;
+int cfiber_pending(const struct cfiber *f) {
   if (UNLIKELY(atomic_load_explicit(&f->wait, memory_order_relaxed) & WAIT_CANCEL) && !f->shield)
     return ECANCELED;
   if (f->deadline && cfiber_now() >= f->deadline)

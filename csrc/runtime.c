@@ -16,7 +16,7 @@
 /* Below this limit of fibers, threads keep no free records, so it is exact. */
 #define EXACT_MAX_FIBERS (UINT32_C(1) << 16)
 
-static void *map_zeroed(size_t bytes) {
+void *cfiber_map_zeroed(size_t bytes) {
   if (cfiber_fault(FAULT_MMAP))
     return NULL;
   void *p =
@@ -45,7 +45,7 @@ int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtim
     return EINVAL;
   if (has_shadow_stack())
     return ENOTSUP;
-  struct cfiber_runtime *rt = map_zeroed(sizeof *rt);
+  struct cfiber_runtime *rt = cfiber_map_zeroed(sizeof *rt);
   if (!rt)
     return ENOMEM;
   int e = cfiber_stacks_init(rt, config->stack_size);
@@ -56,8 +56,8 @@ int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtim
   rt->migrate = config->migrate;
   rt->notify_fd = config->notify_fd;
   if (!e) {
-    rt->threads = map_zeroed(rt->allocated * sizeof *rt->threads);
-    rt->slabs = map_zeroed(slab_table_bytes(rt->max_fibers));
+    rt->threads = cfiber_map_zeroed(rt->allocated * sizeof *rt->threads);
+    rt->slabs = cfiber_map_zeroed(slab_table_bytes(rt->max_fibers));
     rt->fds = cfiber_fds_open(rt);
     if (!rt->threads || !rt->slabs || !rt->fds)
       e = ENOMEM;

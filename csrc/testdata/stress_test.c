@@ -168,13 +168,13 @@ static intptr_t reader(void *p) {
   return n < 0 ? -errno : n == 0 ? 1000 : c;
 }
 
-struct wait {
+struct fd_watch {
   int fd;
   _Atomic int *started;
 };
 
 static intptr_t waiter(void *p) {
-  struct wait *w = p;
+  struct fd_watch *w = p;
   atomic_store(w->started, 1);
   return reader(&w->fd);
 }
@@ -290,7 +290,7 @@ static void step_close_under_reader(struct self *s, uint64_t seed) {
   if (!open_pair(s, fds))
     return;
   atomic_store(&s->reading, 0);
-  struct wait w = {fds[0], &s->reading};
+  struct fd_watch w = {fds[0], &s->reading};
   cfiber_t *f = cfiber_spawn(waiter, &w, NULL);
   CHECK(f);
   int way = (int)any(s, single ? 3 : 2);
