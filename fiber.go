@@ -251,6 +251,7 @@ func (rt *Runtime) fillRecord(c *cFiber, fn, arg unsafe.Pointer, a *Attr) uint64
 	c.stackSize = uintptr(a.StackSize)
 	c.deadline = 0
 	c.shield = 0
+	c.queued = 0
 	c.joiner = 0
 	n := copy(c.name[:nameMax-1], a.Name)
 	c.name[n] = 0

@@ -38,7 +38,8 @@ type cFiber struct {
 
 	_       uint32
 	_       uint32
-	shield  uint32
+	shield  uint16
+	queued  uint8
 	_       uint32
 	runtime unsafe.Pointer
 	_       uint64
@@ -154,6 +155,7 @@ func layoutTable() map[string]fieldLayout {
 		"cfiber.deadline":   field(fp, &f.deadline),
 		"cfiber.joiner":     field(fp, &f.joiner),
 		"cfiber.shield":     field(fp, &f.shield),
+		"cfiber.queued":     field(fp, &f.queued),
 		"cfiber.runtime":    field(fp, &f.runtime),
 		"cfiber.name":       field(fp, &f.name),
 

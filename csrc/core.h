@@ -97,6 +97,17 @@ enum wake_reason {
 #define FIBER_STARTED 0x200u /* has run: a fiber that is not migratable stays on its thread */
 
 #define FIBER_EXCEPTIONS 0x400u /* switched away from inside a C++ handler */
+#define FIBER_CALLED 0x800u     /* started by the fiber that joins it, see join.c */
+
+/* Values of struct cfiber.queued: of the entry of a fiber that has not started, see join.c. */
+#define QUEUE_NONE 0      /* an entry like others, or none */
+#define QUEUE_CLAIMABLE 1 /* on a ring, and its joiner may start it all the same */
+#define QUEUE_CLAIMED 2   /* that has happened: the entry is void */
+#define QUEUE_ENDED 3     /* and the fiber is no longer in use */
+
+/* Values of struct cfiber.join_epoch after a call that no wait was made of. */
+#define CALL_ENDED 0
+#define CALL_LOST UINT64_MAX /* to another joiner */
 
 /* Values of struct cfiber.joiner that are no fiber. */
 #define JOINER_NONE ((uintptr_t)0)
@@ -116,8 +127,11 @@ struct cfiber {
   struct cfiber_thread *thread; /* shared: where it first ran; NULL before that */
   uint32_t flags;               /* shared */
   uint32_t index;               /* shared: its place in the runtime's slabs */
-  intptr_t result;              /* shared */
-  int32_t error;                /* shared: errno of a fiber that could not start */
+  union {
+    intptr_t result;       /* shared: once it has ended */
+    struct cfiber *caller; /* before that, with FIBER_CALLED */
+  };
+  int32_t error; /* shared: errno of a fiber that could not start */
   int32_t saved_errno;
   void *sp; /* saved stack pointer while not running */
   struct stack *stack;
@@ -128,12 +142,16 @@ struct cfiber {
   size_t stack_size; /* shared: 0 is the runtime's default */
   int64_t deadline;
   _Atomic(uintptr_t) joiner;
-  uint64_t join_epoch;                /* of its wait in cfiber_join */
-  struct cfiber_thread *timer_thread; /* in whose heap that was */
+  uint64_t join_epoch; /* of its wait in cfiber_join */
+  union {
+    struct cfiber_thread *spawner;      /* before it has started */
+    struct cfiber_thread *timer_thread; /* then: in whose heap its last timer was */
+  };
 
   uint32_t timer_slot; /* of the timer set last */
   uint32_t fp_control;
-  uint32_t shield;
+  uint16_t shield;         /* shared */
+  _Atomic(uint8_t) queued; /* shared */
   uint32_t uncaught_exceptions;
   struct cfiber_runtime *runtime; /* shared */
   void *caught_exceptions;
@@ -273,6 +291,7 @@ enum post_action {
   POST_PARK,          /* migratable: its registers are saved, a waker may enqueue it now */
   POST_YIELD,         /* migratable: put it on the stealable ring */
   POST_FINISH,        /* it has ended: free its stack, publish its completion */
+  POST_FINISH_CALLED, /* the same, and the current fiber had called it */
   POST_FINISH_JOINED, /* the same, and the current fiber is its joiner, and has been woken */
 };
 
@@ -433,8 +452,24 @@ void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f);
 /* The same where the joiner has been woken, by the calling thread, which it is at home on. */
 void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f);
 
+/* The same where the current fiber had called it: its join_epoch becomes CALL_ENDED or CALL_LOST.
+ */
+void cfiber_fiber_finish_called(struct cfiber_thread *t, struct cfiber *f);
+
+/* Frees the record of a fiber that nobody uses any more. t may be NULL. */
+void cfiber_fiber_release(struct cfiber_thread *t, struct cfiber *f);
+
 /* Does what is left to do for the fiber that the thread has just left. */
 void cfiber_post(struct cfiber_thread *t);
+
+/* ---- join.c ------------------------------------------------------------ */
+
+/* f, which is FIBER_CALLED, is about to wait or to yield: makes joiners of its callers. */
+void cfiber_settle(struct cfiber_thread *t, struct cfiber *f);
+/* f, which is FIBER_CALLED, is about to end. Returns its caller, to switch to, or NULL: settled. */
+struct cfiber *cfiber_call_ends(struct cfiber_thread *t, struct cfiber *f);
+/* A fiber has ended that a thread waits for. */
+void cfiber_wake_joining_threads(void);
 
 /* ---- park.c ------------------------------------------------------------ */
 
@@ -453,6 +488,8 @@ enum wake_reason cfiber_park(struct cfiber_thread *t, struct cfiber *f);
 /* As cfiber_park, ending with WAKE_TIMEOUT at `when` (INT64_MAX: never). *error: ENOMEM. */
 enum wake_reason cfiber_park_until(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch,
                                    int64_t when, int *error);
+/* Why the last wait of f has ended. */
+enum wake_reason cfiber_wake_reason(const struct cfiber *f);
 /* Ends the wait (f, epoch), if nobody has. True: this call did, and f will run. */
 bool cfiber_wake(struct cfiber_thread *self, struct cfiber *f, uint64_t epoch,
                  enum wake_reason reason);
@@ -474,6 +511,8 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t);
 /* Leaves the running fiber f for `next` (NULL: the scheduler). Returns the thread f resumes on. */
 struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
                                          struct cfiber *next, enum post_action post);
+/* From the running fiber f to `callee`, which has been prepared; f is on no queue meanwhile. */
+void cfiber_call(struct cfiber_thread *t, struct cfiber *f, struct cfiber *callee);
 /* Lets others run, if there are any. Returns the thread the fiber resumes on. */
 struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t);
 /* Wakes the thread out of its poller. */

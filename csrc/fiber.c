@@ -1,5 +1,5 @@
 /*
- * fiber.c - the life of a fiber: spawn, first entry, end, join.
+ * fiber.c - the life of a fiber: spawn, first entry, end.
  *
  * The record of a fiber (struct cfiber) is taken at spawn, its stack only when
  * it first runs: of a million fibers spawned, those that wait for their turn
@@ -105,7 +105,12 @@ static void spill_records(struct cfiber_thread *t) {
   cfiber_fiber_free(t->runtime, n, batch);
 }
 
-static void free_record(struct cfiber_thread *t, struct cfiber *f) {
+void cfiber_fiber_release(struct cfiber_thread *t, struct cfiber *f) {
+  uint8_t claimed = QUEUE_CLAIMED;
+  if (UNLIKELY(atomic_load_explicit(&f->queued, memory_order_relaxed) == QUEUE_CLAIMED) &&
+      atomic_compare_exchange_strong_explicit(&f->queued, &claimed, QUEUE_ENDED,
+                                              memory_order_acq_rel, memory_order_relaxed))
+    return; /* its entry is still on a queue: who finds it there releases the fiber */
   if (!t || t->runtime != f->runtime) {
     cfiber_fiber_free(f->runtime, 1, &f);
     return;
@@ -146,6 +151,7 @@ static void init_record(struct cfiber *f, cfiber_func fn, void *arg, const struc
   f->stack_size = attr->stack_size;
   f->deadline = 0;
   f->shield = 0;
+  atomic_store_explicit(&f->queued, QUEUE_NONE, memory_order_relaxed);
   f->name[0] = 0;
   if (attr->name)
     set_name(f, attr->name);
@@ -178,6 +184,9 @@ cfiber_t *cfiber_spawn(cfiber_func fn, void *arg, const struct cfiber_attr *attr
   t->free_fibers = f->next;
   t->nfree_fibers--;
   init_record(f, fn, arg, attr, 0, new_id(t));
+  f->spawner = t;
+  if (!fiber_migratable(f))
+    atomic_store_explicit(&f->queued, QUEUE_CLAIMABLE, memory_order_relaxed);
   cfiber_count(&t->spawned);
   cfiber_ready(t, f);
   /* Whoever closes the runtime sets this, then cancels those that are live. */
@@ -223,11 +232,20 @@ static struct cfiber *straight_to_joiner(struct cfiber_thread *t, struct cfiber 
 void cfiber_first(struct cfiber_thread *t) {
   struct cfiber *f = t->current;
   cfiber_resumed(t);
-  f->result = f->fn(f->arg);
+  intptr_t result = f->fn(f->arg);
 
   t = cfiber_thread_self(); /* it may have migrated */
   if (UNLIKELY(!t))
-    _exit((int)f->result); /* a forked child: there is nothing to return to */
+    _exit((int)result); /* a forked child: there is nothing to return to */
+  if (f->flags & FIBER_CALLED) {
+    struct cfiber *caller = cfiber_call_ends(t, f);
+    if (caller) {
+      f->result = result;
+      cfiber_switch_away(t, f, caller, POST_FINISH_CALLED);
+      return;
+    }
+  }
+  f->result = result;
   struct cfiber *joiner = straight_to_joiner(t, f);
   if (joiner)
     cfiber_switch_away(t, f, joiner, POST_FINISH_JOINED);
@@ -249,10 +267,6 @@ int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
   sanitizer_fiber_start(f);
   return 0;
 }
-
-/* Threads without fiber wait for joins here, all on one condition. */
-static pthread_mutex_t thread_join_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t thread_join_cond = PTHREAD_COND_INITIALIZER;
 
 /*
  * Tells the host of a first completion at once. The next ones, within the interval in
@@ -281,16 +295,14 @@ static void publish_to_go(struct cfiber_thread *t, struct cfiber *f) {
 static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
   uintptr_t j = atomic_exchange_explicit(&f->joiner, JOINER_FINISHING, memory_order_acq_rel);
   if (j == JOINER_DETACHED) {
-    free_record(t, f);
+    cfiber_fiber_release(t, f);
     return;
   }
   /* From the store on, f is the joiner's to free, and the joiner may go on. */
   uint64_t epoch = j > JOINER_LAST_VALUE ? ((struct cfiber *)j)->join_epoch : 0;
   atomic_store_explicit(&f->joiner, JOINER_FINISHED, memory_order_release);
   if (j == JOINER_THREAD) {
-    pthread_mutex_lock(&thread_join_mutex);
-    pthread_cond_broadcast(&thread_join_cond);
-    pthread_mutex_unlock(&thread_join_mutex);
+    cfiber_wake_joining_threads();
   } else if (j > JOINER_LAST_VALUE) {
     cfiber_wake(t, (struct cfiber *)j, epoch, WAKE_EVENT);
   }
@@ -315,104 +327,22 @@ void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f) {
   atomic_store_explicit(&f->joiner, JOINER_FINISHED, memory_order_release);
 }
 
+void cfiber_fiber_finish_called(struct cfiber_thread *t, struct cfiber *f) {
+  uintptr_t none = JOINER_NONE;
+  release(t, f);
+  bool joined = atomic_compare_exchange_strong_explicit(&f->joiner, &none, JOINER_FINISHED,
+                                                        memory_order_acq_rel, memory_order_relaxed);
+  t->current->join_epoch = joined ? CALL_ENDED : CALL_LOST;
+  if (!joined) /* somebody else has come to join or to detach it meanwhile */
+    publish_to_joiner(t, f);
+}
+
 void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f) {
   release(t, f);
   if (f->flags & FIBER_GO)
     publish_to_go(t, f);
   else
     publish_to_joiner(t, f);
-}
-
-/* ---- Join and detach ------------------------------------------------------------ */
-
-/* Whether f has ended; waits out the instant in which its thread still uses it. */
-static bool has_finished(struct cfiber *f, uintptr_t *joiner) {
-  while ((*joiner = atomic_load_explicit(&f->joiner, memory_order_acquire)) == JOINER_FINISHING)
-    cfiber_relax();
-  return *joiner == JOINER_FINISHED;
-}
-
-static int collect(struct cfiber *f, intptr_t *result) {
-  int e = f->error;
-  if (!e && result)
-    *result = f->result;
-  free_record(cfiber_thread_self(), f);
-  return e ? cfiber_fail(e) : 0;
-}
-
-static bool set_joiner(struct cfiber *f, uintptr_t from, uintptr_t to) {
-  return atomic_compare_exchange_strong_explicit(&f->joiner, &from, to, memory_order_acq_rel,
-                                                 memory_order_acquire);
-}
-
-/* Joins by blocking the thread. t is NULL, or in a call on its native stack. */
-static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *result) {
-  if (t && t->current && t->runtime == f->runtime) {
-    /* The thread is blocked for as long as this takes. Could another run f? */
-    bool movable = fiber_movable(f) && t->runtime->allocated > 1;
-    uintptr_t joiner;
-    if (f == t->current ||
-        (!movable && (f->thread == t || !f->thread) && !has_finished(f, &joiner)))
-      return cfiber_fail(EDEADLK);
-  }
-  uintptr_t j;
-  if (!set_joiner(f, JOINER_NONE, JOINER_THREAD) && !has_finished(f, &j))
-    return cfiber_fail(EINVAL);
-  pthread_mutex_lock(&thread_join_mutex);
-  while (!has_finished(f, &j))
-    pthread_cond_wait(&thread_join_cond, &thread_join_mutex);
-  pthread_mutex_unlock(&thread_join_mutex);
-  return collect(f, result);
-}
-
-static int reason_error(enum wake_reason reason) {
-  return reason == WAKE_CANCEL ? ECANCELED : ETIMEDOUT;
-}
-
-int cfiber_join(cfiber_t *f, intptr_t *result) {
-  if (!f)
-    return cfiber_fail(EINVAL);
-  struct cfiber_thread *t = cfiber_thread_on_fiber();
-  if (!t)
-    return join_on_thread(cfiber_thread_self(), f, result);
-  struct cfiber *me = t->current;
-  if (f == me)
-    return cfiber_fail(EDEADLK);
-  uintptr_t j;
-  while (!has_finished(f, &j)) {
-    if (j != JOINER_NONE)
-      return cfiber_fail(EINVAL);
-    int e = cfiber_pending(me);
-    if (e)
-      return cfiber_fail(e);
-    uint64_t epoch = cfiber_arm(me);
-    if (!epoch)
-      return cfiber_fail(ECANCELED);
-    me->join_epoch = epoch; /* in the own record: of two joiners one loses the exchange below */
-    if (!set_joiner(f, JOINER_NONE, (uintptr_t)me)) {
-      if (!cfiber_disarm(me, epoch))
-        cfiber_park(t, me);
-    } else {
-      int64_t when = me->deadline ? me->deadline : INT64_MAX;
-      enum wake_reason reason = cfiber_park_until(t, me, epoch, when, &e);
-      if ((e || reason != WAKE_EVENT) && set_joiner(f, (uintptr_t)me, JOINER_NONE))
-        return cfiber_fail(e ? e : reason_error(reason));
-    }
-    t = cfiber_thread_self();
-  }
-  return collect(f, result);
-}
-
-int cfiber_detach(cfiber_t *f) {
-  if (!f)
-    return cfiber_fail(EINVAL);
-  if (set_joiner(f, JOINER_NONE, JOINER_DETACHED))
-    return 0;
-  uintptr_t j;
-  if (!has_finished(f, &j))
-    return cfiber_fail(EINVAL);
-  free_record(cfiber_thread_self(), f);
-  return 0;
 }
 
 /* ---- Identity -------------------------------------------------------------------- */

@@ -27,6 +27,7 @@ static const struct cfiber_layout_entry table[] = {
     FIELD(cfiber, deadline),
     FIELD(cfiber, joiner),
     FIELD(cfiber, shield),
+    FIELD(cfiber, queued),
     FIELD(cfiber, runtime),
     FIELD(cfiber, name),
 

@@ -88,11 +88,17 @@ bool cfiber_disarm(struct cfiber *f, uint64_t epoch) {
   return end_wait(f, epoch, WAKE_EVENT, &before);
 }
 
-enum wake_reason cfiber_park(struct cfiber_thread *t, struct cfiber *f) {
-  t->ops = 0;
-  cfiber_switch_away(t, f, cfiber_next(t), fiber_migratable(f) ? POST_PARK : POST_NONE);
+enum wake_reason cfiber_wake_reason(const struct cfiber *f) {
   uint64_t word = atomic_load_explicit(&f->wait, memory_order_acquire);
   return (enum wake_reason)((word & WAIT_REASON) >> WAIT_REASON_SHIFT);
+}
+
+enum wake_reason cfiber_park(struct cfiber_thread *t, struct cfiber *f) {
+  t->ops = 0;
+  if (UNLIKELY(f->flags & FIBER_CALLED))
+    cfiber_settle(t, f);
+  cfiber_switch_away(t, f, cfiber_next(t), fiber_migratable(f) ? POST_PARK : POST_NONE);
+  return cfiber_wake_reason(f);
 }
 
 enum wake_reason cfiber_park_until(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch,
@@ -134,6 +140,9 @@ void cfiber_post(struct cfiber_thread *t) {
     break;
   case POST_FINISH:
     cfiber_fiber_finish(t, t->left);
+    break;
+  case POST_FINISH_CALLED:
+    cfiber_fiber_finish_called(t, t->left);
     break;
   case POST_FINISH_JOINED:
     cfiber_fiber_finish_joined(t, t->left);

@@ -39,6 +39,29 @@ static inline struct cfiber *ring_pop(struct cfiber_thread *t) {
   return NULL;
 }
 
+/* The owner's pop of f, if it is at the head. */
+static inline bool ring_pop_if(struct cfiber_thread *t, const struct cfiber *f) {
+  uint32_t tail = atomic_load_explicit(&t->ring_tail, memory_order_relaxed);
+  uint32_t head = atomic_load_explicit(&t->ring_head, memory_order_acquire);
+  return head != tail &&
+         atomic_load_explicit(&t->ring[head % RING_SIZE], memory_order_relaxed) == (uintptr_t)f &&
+         atomic_compare_exchange_strong_explicit(&t->ring_head, &head, head + 1,
+                                                 memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* The owner takes all. out has room for RING_SIZE. */
+static inline uint32_t ring_pop_all(struct cfiber_thread *t, struct cfiber **out) {
+  uint32_t tail = atomic_load_explicit(&t->ring_tail, memory_order_relaxed);
+  uint32_t head = atomic_load_explicit(&t->ring_head, memory_order_acquire);
+  do {
+    for (uint32_t i = head; i != tail; i++)
+      out[i - head] =
+          (struct cfiber *)atomic_load_explicit(&t->ring[i % RING_SIZE], memory_order_relaxed);
+  } while (!atomic_compare_exchange_weak_explicit(&t->ring_head, &head, tail, memory_order_acq_rel,
+                                                  memory_order_acquire));
+  return tail - head;
+}
+
 /* Whether the owner may find something; a thief may be first. */
 static inline bool ring_maybe(const struct cfiber_thread *t) {
   return atomic_load_explicit(&t->ring_head, memory_order_relaxed) !=

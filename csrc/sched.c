@@ -81,10 +81,8 @@ static inline void enter(struct cfiber_thread *t, struct cfiber *next) {
   atomic_store_explicit(&t->running, (uintptr_t)next, memory_order_relaxed);
 }
 
-struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
-                                         struct cfiber *next, enum post_action post) {
-  if (f && next == f)
-    return t;
+static inline struct cfiber_thread *switch_to(struct cfiber_thread *t, struct cfiber *f,
+                                              struct cfiber *next, enum post_action post) {
   if (f) {
     f->saved_errno = *t->errno_address;
     if (in_handler(t))
@@ -111,9 +109,22 @@ struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber 
   return SANITIZER_NO_TAIL(cfiber_switch_resume(from, to, t));
 }
 
+struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
+                                         struct cfiber *next, enum post_action post) {
+  if (f && next == f)
+    return t;
+  return switch_to(t, f, next, post);
+}
+
+void cfiber_call(struct cfiber_thread *t, struct cfiber *f, struct cfiber *callee) {
+  switch_to(t, f, callee, POST_NONE);
+}
+
 struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
   struct cfiber *f = t->current;
   t->ops = 0;
+  if (UNLIKELY(f->flags & FIBER_CALLED))
+    cfiber_settle(t, f);
   if (fiber_migratable(f)) {
     struct cfiber *next = cfiber_next(t);
     if (!next && t->tick > 0)
@@ -129,8 +140,8 @@ struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
  * the context: a fiber at home on the thread, as are all on the list `local`.
  */
 static inline bool yields_shortly(struct cfiber_thread *t, struct cfiber *f) {
-  return t->local.head && !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP)) && t->tick > 1 &&
-         !in_handler(t) && ((t->picks + 1) & 3 || !ring_maybe(t));
+  return t->local.head && !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP | FIBER_CALLED)) &&
+         t->tick > 1 && !in_handler(t) && ((t->picks + 1) & 3 || !ring_maybe(t));
 }
 
 void cfiber_yield(void) {
@@ -255,18 +266,52 @@ static void inject(struct cfiber_runtime *rt, struct cfiber *first, struct cfibe
                                                 memory_order_seq_cst, memory_order_relaxed));
 }
 
-/* A full ring sheds half of itself to the global queue. */
-__attribute__((noinline)) static void shed(struct cfiber_thread *t) {
-  struct cfiber *half[RING_SIZE / 2];
-  uint32_t n = ring_grab(t, half);
+/*
+ * An entry has been taken off a ring. Returns its fiber, which nobody can claim any
+ * more, or NULL if somebody has.
+ */
+static struct cfiber *void_or_fiber(struct cfiber_thread *t, struct cfiber *f) {
+  if (atomic_load_explicit(&f->queued, memory_order_relaxed) == QUEUE_NONE)
+    return f;
+  switch (atomic_exchange_explicit(&f->queued, QUEUE_NONE, memory_order_acq_rel)) {
+  case QUEUE_CLAIMED:
+    return NULL;
+  case QUEUE_ENDED:
+    cfiber_fiber_release(t, f);
+    return NULL;
+  }
+  return f;
+}
+
+/* Whether the entry is void. It may become so at any time. */
+static bool is_void(const struct cfiber *f) {
+  return atomic_load_explicit(&f->queued, memory_order_relaxed) >= QUEUE_CLAIMED;
+}
+
+/*
+ * A full ring is cleared of void entries. If that does not help it sheds the older
+ * half to the global queue.
+ */
+__attribute__((noinline)) static void make_room(struct cfiber_thread *t) {
+  struct cfiber *all[RING_SIZE], *f;
+  uint32_t n = ring_pop_all(t, all), kept = 0;
   for (uint32_t i = 0; i < n; i++)
-    inject(t->runtime, half[i], half[i]);
+    if (!is_void(all[i]))
+      all[kept++] = all[i];
+    else
+      void_or_fiber(t, all[i]);
+  uint32_t shed = kept > RING_SIZE / 2 ? RING_SIZE / 2 : 0;
+  for (uint32_t i = 0; i < shed; i++)
+    if ((f = void_or_fiber(t, all[i])) != NULL)
+      inject(t->runtime, f, f);
+  for (uint32_t i = shed; i < kept; i++)
+    ring_push(t, all[i]);
   wake_searcher(t->runtime, t); /* as in steal: they were on no queue for a moment */
 }
 
 static void push_movable(struct cfiber_thread *t, struct cfiber *f) {
   while (UNLIKELY(!ring_push(t, f)))
-    shed(t);
+    make_room(t);
 }
 
 void cfiber_schedule(struct cfiber_runtime *rt, struct cfiber_thread *self,
@@ -342,6 +387,13 @@ static bool take_handed_over(struct cfiber_thread *t) {
   return true;
 }
 
+static struct cfiber *pop_movable(struct cfiber_thread *t) {
+  struct cfiber *f;
+  while ((f = ring_pop(t)) != NULL && !(f = void_or_fiber(t, f)))
+    continue;
+  return f;
+}
+
 /*
  * A fiber from t's own queues, with a stack. Those that stay here and those
  * that may move have a queue each; every fourth pick favours the latter, so
@@ -351,8 +403,8 @@ static struct cfiber *own(struct cfiber_thread *t) {
   for (;;) {
     struct cfiber *f = NULL;
     if ((++t->picks & 3) == 0)
-      f = ring_pop(t);
-    if (!f && !(f = list_pop(&t->local)) && !(f = ring_pop(t))) {
+      f = pop_movable(t);
+    if (!f && !(f = list_pop(&t->local)) && !(f = pop_movable(t))) {
       if (take_handed_over(t))
         continue;
       return NULL;

@@ -1,0 +1,219 @@
+/*
+ * join.c - waiting for a fiber to end.
+ *
+ * A fiber that joins a child which nobody has started yet runs it at once: it calls
+ * it, like a function on another stack. Most children end without ever waiting, and
+ * then neither a wait of the caller nor a wake is needed; and in a tree of fibers
+ * depth comes before breadth, so that few of them live at a time. Only when the
+ * child waits or yields does its caller become a joiner like others
+ * (cfiber_settle). A call counts as a switch: the scheduler looks around in time.
+ *
+ * The child's entry may lie anywhere on a stealable ring. It is taken from the
+ * front; elsewhere it stays, and is void:
+ *
+ *   CLAIMABLE --claim--> CLAIMED --the record is free--> ENDED
+ *       |                   |                              |
+ *       +----- found on a queue, by whoever takes it: -----+
+ *         start the fiber   nothing                         release the record
+ *
+ * Only entries of rings may be void, since a list is linked through the fibers
+ * themselves; see void_entry in sched.c.
+ */
+#include "ring.h"
+
+#include <pthread.h>
+
+/* Whether f has ended; waits out the instant in which its thread still uses it. */
+static bool has_finished(struct cfiber *f, uintptr_t *joiner) {
+  while ((*joiner = atomic_load_explicit(&f->joiner, memory_order_acquire)) == JOINER_FINISHING)
+    cfiber_relax();
+  return *joiner == JOINER_FINISHED;
+}
+
+static int collect(struct cfiber *f, intptr_t *result) {
+  int e = f->error;
+  if (!e && result)
+    *result = f->result;
+  cfiber_fiber_release(cfiber_thread_self(), f);
+  return e ? cfiber_fail(e) : 0;
+}
+
+static bool set_joiner(struct cfiber *f, uintptr_t from, uintptr_t to) {
+  return atomic_compare_exchange_strong_explicit(&f->joiner, &from, to, memory_order_acq_rel,
+                                                 memory_order_acquire);
+}
+
+/* Threads without fiber wait for joins here, all on one condition. */
+static pthread_mutex_t thread_join_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t thread_join_cond = PTHREAD_COND_INITIALIZER;
+
+void cfiber_wake_joining_threads(void) {
+  pthread_mutex_lock(&thread_join_mutex);
+  pthread_cond_broadcast(&thread_join_cond);
+  pthread_mutex_unlock(&thread_join_mutex);
+}
+
+/* Joins by blocking the thread. t is NULL, or in a call on its native stack. */
+static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *result) {
+  if (t && t->current && t->runtime == f->runtime) {
+    /* The thread is blocked for as long as this takes. Could another run f? */
+    bool movable = fiber_movable(f) && t->runtime->allocated > 1;
+    uintptr_t joiner;
+    if (f == t->current ||
+        (!movable && (f->thread == t || !f->thread) && !has_finished(f, &joiner)))
+      return cfiber_fail(EDEADLK);
+  }
+  uintptr_t j;
+  if (!set_joiner(f, JOINER_NONE, JOINER_THREAD) && !has_finished(f, &j))
+    return cfiber_fail(EINVAL);
+  pthread_mutex_lock(&thread_join_mutex);
+  while (!has_finished(f, &j))
+    pthread_cond_wait(&thread_join_cond, &thread_join_mutex);
+  pthread_mutex_unlock(&thread_join_mutex);
+  return collect(f, result);
+}
+
+static int reason_error(enum wake_reason reason) {
+  return reason == WAKE_CANCEL ? ECANCELED : ETIMEDOUT;
+}
+
+/* ---- Calling a child that has not been started --------------------------------------- */
+
+/* Makes f, which is on a ring, this thread's to start. */
+static bool claim(struct cfiber_thread *t, struct cfiber *f) {
+  uint8_t claimable = QUEUE_CLAIMABLE;
+  if (ring_pop_if(t, f)) {
+    atomic_store_explicit(&f->queued, QUEUE_NONE, memory_order_relaxed);
+    return true;
+  }
+  /* Where the number of records is exact, a void entry must not keep one. */
+  return t->runtime->fiber_batch &&
+         atomic_compare_exchange_strong_explicit(&f->queued, &claimable, QUEUE_CLAIMED,
+                                                 memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* Only on the thread that spawned f, so that of two joiners only one can get to claim it. */
+static bool may_call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
+  enum { CALLS_MAX = 3 }; /* in a row, while others are ready */
+  if (atomic_load_explicit(&f->queued, memory_order_relaxed) != QUEUE_CLAIMABLE ||
+      f->spawner != t || fiber_migratable(me) || me->deadline || t->tick <= 1)
+    return false;
+  return !t->local.head || (++t->straight & CALLS_MAX);
+}
+
+/*
+ * Runs f, if that may be, until it ends or waits. False: it has not been run.
+ * me->join_epoch then tells: CALL_ENDED, CALL_LOST, or the wait that has been
+ * made of the call, and has ended.
+ */
+static bool call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
+  if (!may_call(t, me, f) || !claim(t, f))
+    return false;
+  t->tick--;
+  int e = cfiber_fiber_prepare(t, f);
+  if (e) {
+    f->error = e;
+    cfiber_fiber_finish(t, f);
+    return false;
+  }
+  f->flags |= FIBER_CALLED;
+  f->caller = me;
+  t->ops = 0;
+  cfiber_call(t, me, f);
+  return true;
+}
+
+void cfiber_settle(struct cfiber_thread *t, struct cfiber *f) {
+  while (f->flags & FIBER_CALLED) {
+    struct cfiber *caller = f->caller;
+    f->flags &= ~FIBER_CALLED;
+    uint64_t epoch = cfiber_arm(caller);
+    bool canceled = !epoch;
+    if (canceled)
+      epoch = cfiber_arm_shielded(caller);
+    caller->join_epoch = epoch;
+    if (!set_joiner(f, JOINER_NONE, (uintptr_t)caller))
+      cfiber_wake(t, caller, epoch, WAKE_RECHECK); /* it will find another joiner there */
+    else if (canceled)
+      cfiber_wake(t, caller, epoch, WAKE_CANCEL);
+    f = caller;
+  }
+}
+
+struct cfiber *cfiber_call_ends(struct cfiber_thread *t, struct cfiber *f) {
+  if (--t->tick > 0)
+    return f->caller;
+  cfiber_settle(t, f);
+  return NULL;
+}
+
+/* ---- Join and detach ----------------------------------------------------------------- */
+
+/* Why the wait of a join has ended, other than by the end of f: the error, if it ends the join. */
+static int given_up(struct cfiber *me, struct cfiber *f, enum wake_reason reason, int e) {
+  if (!e && reason != WAKE_CANCEL && reason != WAKE_TIMEOUT)
+    return 0;
+  if (!set_joiner(f, (uintptr_t)me, JOINER_NONE))
+    return 0; /* it has ended all the same */
+  return e ? e : reason_error(reason);
+}
+
+/* Parks the running fiber until f has ended, or its own deadline. */
+static int join_by_waiting(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
+  uint64_t epoch = cfiber_arm(me);
+  if (!epoch)
+    return ECANCELED;
+  me->join_epoch = epoch; /* in the own record: of two joiners one loses the exchange below */
+  if (!set_joiner(f, JOINER_NONE, (uintptr_t)me)) {
+    if (!cfiber_disarm(me, epoch))
+      cfiber_park(t, me);
+    return 0;
+  }
+  int e;
+  int64_t when = me->deadline ? me->deadline : INT64_MAX;
+  enum wake_reason reason = cfiber_park_until(t, me, epoch, when, &e);
+  return given_up(me, f, reason, e);
+}
+
+int cfiber_join(cfiber_t *f, intptr_t *result) {
+  if (!f)
+    return cfiber_fail(EINVAL);
+  struct cfiber_thread *t = cfiber_thread_on_fiber();
+  if (!t)
+    return join_on_thread(cfiber_thread_self(), f, result);
+  struct cfiber *me = t->current;
+  if (f == me)
+    return cfiber_fail(EDEADLK);
+  uintptr_t j;
+  while (!has_finished(f, &j)) {
+    if (j != JOINER_NONE)
+      return cfiber_fail(EINVAL);
+    int e = cfiber_pending(me);
+    if (e)
+      return cfiber_fail(e);
+    if (!call(t, me, f))
+      e = join_by_waiting(t, me, f);
+    else if (me->join_epoch == CALL_ENDED)
+      break;
+    else if (me->join_epoch == CALL_LOST)
+      e = EINVAL;
+    else
+      e = given_up(me, f, cfiber_wake_reason(me), 0);
+    if (e)
+      return cfiber_fail(e);
+    t = cfiber_thread_self();
+  }
+  return collect(f, result);
+}
+
+int cfiber_detach(cfiber_t *f) {
+  if (!f)
+    return cfiber_fail(EINVAL);
+  if (set_joiner(f, JOINER_NONE, JOINER_DETACHED))
+    return 0;
+  uintptr_t j;
+  if (!has_finished(f, &j))
+    return cfiber_fail(EINVAL);
+  cfiber_fiber_release(cfiber_thread_self(), f);
+  return 0;
+}
