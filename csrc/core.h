@@ -263,9 +263,10 @@ struct cfiber_thread {
   void *native_sp; /* the scheduler's context while a fiber runs */
   struct cfiber_runtime *runtime;
 
-  int64_t now;       /* the clock when last read by the scheduler */
-  int64_t last_poll; /* when the poller was last asked */
-  int32_t tick_span; /* the tick's last starting value */
+  int64_t now;         /* the clock when last read by the scheduler */
+  int64_t last_poll;   /* when the poller was last asked */
+  int64_t ring_served; /* when the ring was last looked at */
+  int32_t tick_span;   /* the tick's last starting value */
   uint32_t steal_index;
   uint32_t fp_control; /* the thread's own FP control word */
 
@@ -511,6 +512,9 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t);
 /* Leaves the running fiber f for `next` (NULL: the scheduler). Returns the thread f resumes on. */
 struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
                                          struct cfiber *next, enum post_action post);
+/* What must happen now and then while there are fibers to run: timers, events, what is handed over.
+ */
+void cfiber_look_around(struct cfiber_thread *t);
 /* From the running fiber f to `callee`, which has been prepared; f is on no queue meanwhile. */
 void cfiber_call(struct cfiber_thread *t, struct cfiber *f, struct cfiber *callee);
 /* Lets others run, if there are any. Returns the thread the fiber resumes on. */

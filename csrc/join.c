@@ -23,6 +23,9 @@
 
 #include <pthread.h>
 
+/* How long a fiber on a ring may be overtaken by calls. */
+#define RING_PATIENCE NS_PER_MS
+
 /* Whether f has ended; waits out the instant in which its thread still uses it. */
 static bool has_finished(struct cfiber *f, uintptr_t *joiner) {
   while ((*joiner = atomic_load_explicit(&f->joiner, memory_order_acquire)) == JOINER_FINISHING)
@@ -93,12 +96,25 @@ static bool claim(struct cfiber_thread *t, struct cfiber *f) {
 }
 
 /* Only on the thread that spawned f, so that of two joiners only one can get to claim it. */
-static bool may_call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
-  enum { CALLS_MAX = 3 }; /* in a row, while others are ready */
-  if (atomic_load_explicit(&f->queued, memory_order_relaxed) != QUEUE_CLAIMABLE ||
-      f->spawner != t || fiber_migratable(me) || me->deadline || t->tick <= 1)
+static bool may_call(const struct cfiber_thread *t, const struct cfiber *me,
+                     const struct cfiber *f) {
+  return atomic_load_explicit(&f->queued, memory_order_relaxed) == QUEUE_CLAIMABLE &&
+         f->spawner == t && !fiber_migratable(me) && !me->deadline;
+}
+
+/*
+ * Whether it is the turn of others: of those that are ready, each time that the
+ * scheduler has to look around. Those on the ring before f, which have not started, may
+ * be overtaken for longer, since depth first is what calls are for.
+ */
+static bool others_first(struct cfiber_thread *t) {
+  if (t->tick > 1)
     return false;
-  return !t->local.head || (++t->straight & CALLS_MAX);
+  cfiber_look_around(t);
+  if (t->now - t->ring_served < RING_PATIENCE)
+    return t->local.head != NULL;
+  t->picks |= 3; /* now the ring is next */
+  return true;
 }
 
 /*
@@ -107,7 +123,14 @@ static bool may_call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *
  * made of the call, and has ended.
  */
 static bool call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
-  if (!may_call(t, me, f) || !claim(t, f))
+  if (!may_call(t, me, f))
+    return false;
+  if (others_first(t)) {
+    cfiber_reschedule(t);
+    if (!may_call(t, me, f))
+      return false;
+  }
+  if (!claim(t, f))
     return false;
   t->tick--;
   int e = cfiber_fiber_prepare(t, f);
@@ -132,10 +155,12 @@ void cfiber_settle(struct cfiber_thread *t, struct cfiber *f) {
     if (canceled)
       epoch = cfiber_arm_shielded(caller);
     caller->join_epoch = epoch;
-    if (!set_joiner(f, JOINER_NONE, (uintptr_t)caller))
-      cfiber_wake(t, caller, epoch, WAKE_RECHECK); /* it will find another joiner there */
-    else if (canceled)
+    if (!set_joiner(f, JOINER_NONE, (uintptr_t)caller)) {
+      caller->join_epoch = CALL_LOST;
+      cfiber_wake(t, caller, epoch, WAKE_RECHECK);
+    } else if (canceled) {
       cfiber_wake(t, caller, epoch, WAKE_CANCEL);
+    }
     f = caller;
   }
 }

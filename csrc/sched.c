@@ -140,8 +140,9 @@ struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
  * the context: a fiber at home on the thread, as are all on the list `local`.
  */
 static inline bool yields_shortly(struct cfiber_thread *t, struct cfiber *f) {
-  return t->local.head && !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP | FIBER_CALLED)) &&
-         t->tick > 1 && !in_handler(t) && ((t->picks + 1) & 3 || !ring_maybe(t));
+  return t->local.head && t->local.head->sp &&
+         !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP | FIBER_CALLED)) && t->tick > 1 &&
+         !in_handler(t) && ((t->picks + 1) & 3 || !ring_maybe(t));
 }
 
 void cfiber_yield(void) {
@@ -389,6 +390,7 @@ static bool take_handed_over(struct cfiber_thread *t) {
 
 static struct cfiber *pop_movable(struct cfiber_thread *t) {
   struct cfiber *f;
+  t->ring_served = t->now;
   while ((f = ring_pop(t)) != NULL && !(f = void_or_fiber(t, f)))
     continue;
   return f;
@@ -423,12 +425,16 @@ struct cfiber *cfiber_next(struct cfiber_thread *t) {
   return --t->tick > 0 ? own(t) : NULL;
 }
 
-/* Moves a fair share of the global queue to t's ring. */
-static bool take_global(struct cfiber_thread *t) {
+/*
+ * Takes a fair share of the global queue, at most `max`. Returns how many, and whether
+ * there are more than one for somebody to look for.
+ */
+static uint32_t take_global(struct cfiber_thread *t, struct cfiber **taken, uint32_t max,
+                            bool *more) {
   struct cfiber_runtime *rt = t->runtime;
   if (!atomic_load_explicit(&rt->injected, memory_order_relaxed) &&
       !atomic_load_explicit(&rt->global_size, memory_order_relaxed))
-    return false;
+    return 0;
   cfiber_lock(&rt->global_lock);
   struct cfiber *f = (struct cfiber *)atomic_exchange(&rt->injected, 0), *oldest = NULL, *next;
   uint32_t size = atomic_load_explicit(&rt->global_size, memory_order_relaxed);
@@ -443,17 +449,53 @@ static bool take_global(struct cfiber_thread *t) {
     size++;
   }
   uint32_t share = size / atomic_load_explicit(&rt->active, memory_order_relaxed) + 1;
-  struct cfiber *taken[RING_SIZE / 2];
   uint32_t n = 0;
-  while (n < share && n < RING_SIZE / 2 && (f = list_pop(&rt->global)) != NULL)
+  while (n < share && n < max && (f = list_pop(&rt->global)) != NULL)
     taken[n++] = f;
   atomic_store_explicit(&rt->global_size, size - n, memory_order_seq_cst);
   cfiber_unlock(&rt->global_lock);
+  *more = size > 1;
+  return n;
+}
+
+/* To the ring, for a thread that has nothing to do. */
+static bool refill_from_global(struct cfiber_thread *t) {
+  struct cfiber *taken[RING_SIZE / 2];
+  bool more = false;
+  uint32_t n = take_global(t, taken, RING_SIZE / 2, &more);
   for (uint32_t i = 0; i < n; i++)
     push_movable(t, taken[i]);
-  if (size > 1)
-    wake_searcher(rt, t);
+  if (more)
+    wake_searcher(t->runtime, t);
   return n > 0;
+}
+
+/* Puts a fiber that has not started before those on the ring. */
+static void admit(struct cfiber_thread *t, struct cfiber *f) {
+  int e = cfiber_fiber_prepare(t, f);
+  if (!e) {
+    list_push(&t->local, f);
+  } else {
+    f->error = e;
+    cfiber_fiber_finish(t, f);
+  }
+}
+
+/* A few, for a thread that has others on its ring: these come from outside, or have waited longer.
+ */
+static void admit_from_global(struct cfiber_thread *t) {
+  enum { FEW = 4 };
+  struct cfiber *taken[FEW];
+  bool more = false;
+  uint32_t n = take_global(t, taken, FEW, &more);
+  for (uint32_t i = 0; i < n; i++) {
+    if (taken[i]->flags & FIBER_STARTED)
+      push_movable(t, taken[i]);
+    else
+      admit(t, taken[i]);
+  }
+  if (more)
+    wake_searcher(t->runtime, t);
 }
 
 /*
@@ -533,7 +575,7 @@ static void tell_rest(struct cfiber_thread *t) {
 }
 
 /* What must happen now and then while there are fibers to run. */
-static void look_around(struct cfiber_thread *t) {
+void cfiber_look_around(struct cfiber_thread *t) {
   int64_t now = cfiber_now();
   set_tick(t, now - t->now);
   t->now = now;
@@ -544,7 +586,10 @@ static void look_around(struct cfiber_thread *t) {
   }
   cfiber_timers_fire(t, now);
   take_handed_over(t);
-  take_global(t);
+  if (!ring_maybe(t))
+    refill_from_global(t);
+  else if (!t->local.head)
+    admit_from_global(t);
 }
 
 /* How long the thread may wait: until its first timer, or there are stacks to trim. Negative: for
@@ -621,9 +666,9 @@ static void idle(struct cfiber_thread *t) {
 struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
   for (;;) {
     if (t->tick <= 0)
-      look_around(t);
+      cfiber_look_around(t);
     struct cfiber *f = own(t);
-    if (!f && (take_global(t) || steal(t)))
+    if (!f && (refill_from_global(t) || steal(t)))
       f = own(t);
     if (f) {
       if (UNLIKELY(is_searching(t))) {
@@ -640,7 +685,7 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
       return NULL;
     }
     if (cfiber_stacks_trim(t->runtime, t->now))
-      look_around(t); /* it has taken a while */
+      cfiber_look_around(t); /* it has taken a while */
     else
       idle(t);
   }

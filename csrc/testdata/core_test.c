@@ -7,6 +7,7 @@
 #include "fault.h"
 #include "poller.h"
 #include "ring.h"
+#include "testing.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -17,57 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static _Atomic int failures;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      atomic_fetch_add(&failures, 1);                                                              \
-      fprintf(stderr, "%s:%d: %s: not so: %s (errno %d)\n", __FILE__, __LINE__, __func__,          \
-              #condition, errno);                                                                  \
-    }                                                                                              \
-  } while (0)
-#define FAILS(call, e) CHECK((call) == -1 && errno == (e))
-
-/*
- * How often to try. The sanitizers see a race without its being lost, and
- * ThreadSanitizer clears most of a megabyte for each new fiber.
- */
-#ifdef CFIBER_SANITIZE
-#define ROUNDS(n) ((n) / 50)
-#else
-#define ROUNDS(n) (n)
-#endif
-
-static cfiber_t *go(cfiber_func fn, void *arg) {
-  cfiber_t *f = cfiber_spawn(fn, arg, NULL);
-  CHECK(f);
-  return f;
-}
-
-static intptr_t joined(cfiber_t *f) {
-  intptr_t r;
-  return cfiber_join(f, &r) ? -errno : r;
-}
-
-#define run(fn, threads, migrate) run_named(#fn, fn, threads, migrate)
-
-static const char *only; /* the one function to run, from the command line */
-
-static void run_named(const char *name, cfiber_func fn, unsigned threads, unsigned migrate) {
-  if (only && strcmp(only, name) != 0)
-    return;
-  struct cfiber_options options = {.threads = threads, .migrate = migrate};
-  printf("%s, %u threads, migrate %u\n", name, threads, migrate);
-  fflush(stdout);
-  CHECK(cfiber_run(fn, NULL, &options, NULL) == 0);
-}
-
 /* ---- Fibers used by many --------------------------------------------------------------------- */
-
-static intptr_t identity(void *p) {
-  return (intptr_t)p;
-}
 
 static intptr_t count(void *p) {
   return atomic_fetch_add((_Atomic int *)p, 1);
@@ -93,11 +44,6 @@ static intptr_t read_one(void *p) {
 }
 
 /* On one thread: whoever has set the flag and is not running waits. */
-static void until(_Atomic int *flag) {
-  while (!atomic_load(flag))
-    cfiber_yield();
-}
-
 static void put(int fd, unsigned char c) {
   CHECK(write(fd, &c, 1) == 1);
 }

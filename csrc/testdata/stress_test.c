@@ -14,43 +14,26 @@
  * it may end, and no other way.
  */
 #define CFIBER_REDEFINE_ERRNO /* the fibers of some rounds may move */
-#include "cfiber.h"
+#include "testing.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define US INT64_C(1000)
 
-static _Atomic int failures;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      atomic_fetch_add(&failures, 1);                                                              \
-      fprintf(stderr, "%s:%d: %s: not so: %s (errno %d)\n", __FILE__, __LINE__, __func__,          \
-              #condition, errno);                                                                  \
-    }                                                                                              \
-  } while (0)
-
 /* ---- A fiber's state --------------------------------------------------------------------- */
 
 /* ThreadSanitizer clears most of a megabyte for each new fiber. */
 #if defined(__SANITIZE_THREAD__)
-#define ROUNDS 2
+#define TREES 2
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
-#define ROUNDS 2
+#define TREES 2
 #endif
 #endif
-#ifndef ROUNDS
-#define ROUNDS 24
+#ifndef TREES
+#define TREES 24
 #endif
 
 enum { CANARY = 16, CHILDREN = 4, DEPTH = 4, STEPS = 12, OPEN_PAIRS = 100 };
@@ -510,7 +493,7 @@ static int open_descriptors(void) {
 int main(int argc, char **argv) {
   const char *given = argc > 1 ? argv[1] : getenv("CFIBER_STRESS_SEED");
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)cfiber_now();
-  int rounds = argc > 2 ? atoi(argv[2]) : ROUNDS;
+  int rounds = argc > 2 ? atoi(argv[2]) : TREES;
   alarm(110); /* a fiber that nobody wakes is a failure */
   int before = open_descriptors();
   for (int i = 0; i < rounds; i++) {

@@ -1,0 +1,68 @@
+/*
+ * testing.h - what the C tests share.
+ */
+#ifndef TESTING_H
+#define TESTING_H
+
+#include "core.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static _Atomic int failures;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      atomic_fetch_add(&failures, 1);                                                              \
+      fprintf(stderr, "%s:%d: %s: not so: %s (errno %d)\n", __FILE__, __LINE__, __func__,          \
+              #condition, errno);                                                                  \
+    }                                                                                              \
+  } while (0)
+#define FAILS(call, e) CHECK((call) == -1 && errno == (e))
+
+/*
+ * How often to try. The sanitizers see a race without its being lost, and
+ * ThreadSanitizer clears most of a megabyte for each new fiber.
+ */
+#ifdef CFIBER_SANITIZE
+#define ROUNDS(n) ((n) / 50)
+#else
+#define ROUNDS(n) (n)
+#endif
+
+static inline cfiber_t *go(cfiber_func fn, void *arg) {
+  cfiber_t *f = cfiber_spawn(fn, arg, NULL);
+  CHECK(f);
+  return f;
+}
+
+static inline intptr_t joined(cfiber_t *f) {
+  intptr_t r;
+  return cfiber_join(f, &r) ? -errno : r;
+}
+
+static inline intptr_t identity(void *p) {
+  return (intptr_t)p;
+}
+
+/* Lets others run until somebody has set the flag. */
+static inline void until(_Atomic int *flag) {
+  while (!atomic_load(flag))
+    cfiber_yield();
+}
+
+#define run(fn, threads, migrate) run_named(#fn, fn, threads, migrate)
+
+static const char *only; /* the one function to run, from the command line */
+
+static inline void run_named(const char *name, cfiber_func fn, unsigned threads, unsigned migrate) {
+  if (only && strcmp(only, name) != 0)
+    return;
+  struct cfiber_options options = {.threads = threads, .migrate = migrate};
+  printf("%s, %u threads, migrate %u\n", name, threads, migrate);
+  fflush(stdout);
+  CHECK(cfiber_run(fn, NULL, &options, NULL) == 0);
+}
+
+#endif /* TESTING_H */
