@@ -358,6 +358,16 @@ void cfiber_ready(struct cfiber_thread *self, struct cfiber *f) {
 
 /* ---- Finding ----------------------------------------------------------------- */
 
+/*
+ * t has just put n fibers on its ring that it has not told of one by one. It
+ * need not tell of the only one if that is what it runs next. Whatever else its
+ * queues hold may be run first, and for long.
+ */
+static void offer(struct cfiber_thread *t, uint32_t n) {
+  if (n > 1 || (n > 0 && (t->local.head || ring_size(t) > 1)))
+    wake_searcher(t->runtime, t);
+}
+
 /* Sorts a list, newest first, into t's queues. */
 static void accept_list(struct cfiber_thread *t, uintptr_t head) {
   struct cfiber *f = (struct cfiber *)head, *oldest = NULL, *next;
@@ -376,9 +386,7 @@ static void accept_list(struct cfiber_thread *t, uintptr_t head) {
       list_push(&t->local, f);
     }
   }
-  /* One for this thread; for more, there may be others. */
-  if (movable > 1)
-    wake_searcher(t->runtime, t);
+  offer(t, movable);
 }
 
 static bool take_handed_over(struct cfiber_thread *t) {
@@ -426,11 +434,11 @@ struct cfiber *cfiber_next(struct cfiber_thread *t) {
 }
 
 /*
- * Takes a fair share of the global queue, at most `max`. Returns how many, and whether
- * there are more than one for somebody to look for.
+ * Takes a fair share of the global queue, at most `max`. Returns how many, and in
+ * *was how many there were.
  */
 static uint32_t take_global(struct cfiber_thread *t, struct cfiber **taken, uint32_t max,
-                            bool *more) {
+                            uint32_t *was) {
   struct cfiber_runtime *rt = t->runtime;
   if (!atomic_load_explicit(&rt->injected, memory_order_relaxed) &&
       !atomic_load_explicit(&rt->global_size, memory_order_relaxed))
@@ -454,19 +462,17 @@ static uint32_t take_global(struct cfiber_thread *t, struct cfiber **taken, uint
     taken[n++] = f;
   atomic_store_explicit(&rt->global_size, size - n, memory_order_seq_cst);
   cfiber_unlock(&rt->global_lock);
-  *more = size > 1;
+  *was = size;
   return n;
 }
 
 /* To the ring, for a thread that has nothing to do. */
 static bool refill_from_global(struct cfiber_thread *t) {
   struct cfiber *taken[RING_SIZE / 2];
-  bool more = false;
-  uint32_t n = take_global(t, taken, RING_SIZE / 2, &more);
+  uint32_t size = 0, n = take_global(t, taken, RING_SIZE / 2, &size);
   for (uint32_t i = 0; i < n; i++)
     push_movable(t, taken[i]);
-  if (more)
-    wake_searcher(t->runtime, t);
+  offer(t, size);
   return n > 0;
 }
 
@@ -486,16 +492,14 @@ static void admit(struct cfiber_thread *t, struct cfiber *f) {
 static void admit_from_global(struct cfiber_thread *t) {
   enum { FEW = 4 };
   struct cfiber *taken[FEW];
-  bool more = false;
-  uint32_t n = take_global(t, taken, FEW, &more);
+  uint32_t size = 0, n = take_global(t, taken, FEW, &size);
   for (uint32_t i = 0; i < n; i++) {
     if (taken[i]->flags & FIBER_STARTED)
       push_movable(t, taken[i]);
     else
       admit(t, taken[i]);
   }
-  if (more)
-    wake_searcher(t->runtime, t);
+  offer(t, size);
 }
 
 /*
@@ -656,11 +660,11 @@ static void idle(struct cfiber_thread *t) {
   atomic_fetch_sub_explicit(&rt->idle, 1, memory_order_seq_cst);
   if (handed != READY_IDLE)
     await_choice(rt);
-  if (handed > READY_BUSY)
-    accept_list(t, handed);
   t->now = t->last_poll = cfiber_now();
   t->tick = t->tick_span;
   cfiber_timers_fire(t, t->now);
+  if (handed > READY_BUSY)
+    accept_list(t, handed); /* last, for it tells of what may have to wait for the others */
 }
 
 struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {

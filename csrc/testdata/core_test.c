@@ -43,7 +43,10 @@ static intptr_t read_one(void *p) {
   return n < 0 ? -errno : n == 0 ? 1000 : c;
 }
 
-/* On one thread: whoever has set the flag and is not running waits. */
+static uint64_t epoch_of(struct cfiber *f) {
+  return atomic_load(&f->wait) >> WAIT_EPOCH_SHIFT;
+}
+
 static void put(int fd, unsigned char c) {
   CHECK(write(fd, &c, 1) == 1);
 }
@@ -130,6 +133,69 @@ static intptr_t all_threads_meet(void *unused) {
     for (int k = 0; k < CROWD - 1; k++)
       CHECK(joined(f[k]) == 0);
   }
+  return 0;
+}
+
+/*
+ * A fiber that any thread may run does not wait behind one that must stay: the
+ * other thread, which sleeps, is woken for it.
+ */
+struct lone {
+  _Atomic int waits, moved;
+};
+
+static intptr_t sets_moved(void *p) {
+  atomic_store(&((struct lone *)p)->moved, 1);
+  return 0;
+}
+
+static intptr_t waits_then_blocks(void *p) {
+  struct lone *l = p;
+  struct cfiber_thread *t = cfiber_thread_self();
+  CHECK(cfiber_arm(t->current));
+  atomic_store(&l->waits, 1);
+  cfiber_park(t, t->current);
+  int64_t end = cfiber_now() + 5 * NS_PER_S;
+  while (!atomic_load(&l->moved) && cfiber_now() < end)
+    sched_yield();
+  return atomic_load(&l->moved);
+}
+
+static void await_sleep_of_other(struct cfiber_runtime *rt) {
+  while (atomic_load(&rt->idle) < 1 || atomic_load(&rt->searching) != SEARCHING_NOBODY)
+    sched_yield();
+}
+
+/* One try. False: the other thread took one of the fibers before it was to. */
+static bool try_lone_fiber(bool handed_over) {
+  struct cfiber_thread *t = cfiber_thread_self();
+  struct lone l = {0};
+  cfiber_t *stays = go(waits_then_blocks, &l);
+  until(&l.waits);
+  await_sleep_of_other(t->runtime);
+  cfiber_t *moves = go(sets_moved, &l);
+  bool ours = ring_pop(t) != NULL;
+  if (ours && stays->thread != t) {
+    cfiber_ready(t, moves);
+    ours = false;
+  }
+  if (ours) {
+    await_sleep_of_other(t->runtime);
+    moves->next = NULL;
+    /* As if this thread had been idle, or as if somebody had searched just before. */
+    atomic_store(handed_over ? &t->ready_queue : &t->runtime->injected, (uintptr_t)moves);
+    t->tick = 0; /* look around */
+  }
+  CHECK(cfiber_wake(handed_over ? NULL : t, stays, epoch_of(stays), WAKE_EVENT));
+  CHECK(joined(stays) == 1);
+  CHECK(joined(moves) == 0);
+  return ours;
+}
+
+static intptr_t lone_fiber(void *unused) {
+  (void)unused;
+  for (int done = 0; done < 8 && !failures;) /* every fourth time it is picked first anyway */
+    done += try_lone_fiber(done % 2);
   return 0;
 }
 
@@ -237,10 +303,6 @@ static intptr_t stale_event(void *unused) {
 
 /* ---- Waits: each is ended once, by the first, and no wake comes too early (invariant 3)
  * ------------ */
-
-static uint64_t epoch_of(struct cfiber *f) {
-  return atomic_load(&f->wait) >> WAIT_EPOCH_SHIFT;
-}
 
 static intptr_t one_end(void *unused) {
   (void)unused;
@@ -1024,6 +1086,7 @@ int main(int argc, char **argv) {
   run(timers_in_order, 1, 0);
   run(warm_pool, 1, 0);
   run(fair_turns, 1, 0);
+  run(lone_fiber, 2, 0);
   run(chain_of_joins, 1, 0);
   run(joins_do_not_starve, 1, 0);
   run(yielders_do_not_starve, 1, 0);
