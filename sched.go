@@ -71,9 +71,10 @@ func (rt *Runtime) grow(first *cFiber) bool {
 		t.readyQueue.Store(addressOf(first))
 	}
 	rt.workers.Add(1)
-	go rt.worker(t)
-	// From here on the thread is counted: all its shared fields are set.
+	// From here on the thread is counted: all its shared fields are set. Not after its
+	// start: it could fall idle, or push fibers, where nobody looks yet.
 	rt.c.active.Store(i + 1)
+	go rt.worker(t)
 	return true
 }
 

@@ -392,7 +392,10 @@ static void accept_list(struct cfiber_thread *t, uintptr_t head) {
 static bool take_handed_over(struct cfiber_thread *t) {
   if (atomic_load_explicit(&t->ready_queue, memory_order_relaxed) <= READY_BUSY)
     return false;
-  accept_list(t, atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst));
+  uintptr_t list = atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst);
+  if (list == READY_BUSY)
+    return false; /* the watchdog, which took the thread for stuck, was faster */
+  accept_list(t, list);
   return true;
 }
 
@@ -651,13 +654,13 @@ static void idle(struct cfiber_thread *t) {
       cfiber_notify(rt);
     cfiber_count(&t->waits);
     cfiber_poller_wait(t, patience(t));
-    if (atomic_load_explicit(&rt->watchdog_asleep, memory_order_relaxed) &&
-        atomic_exchange(&rt->watchdog_asleep, 0))
-      cfiber_notify(rt);
   }
 
   uintptr_t handed = atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst);
   atomic_fetch_sub_explicit(&rt->idle, 1, memory_order_seq_cst);
+  /* Counted first: the watchdog tells that it sleeps, then counts the idle. */
+  if (atomic_load(&rt->watchdog_asleep) && atomic_exchange(&rt->watchdog_asleep, 0))
+    cfiber_notify(rt);
   if (handed != READY_IDLE)
     await_choice(rt);
   t->now = t->last_poll = cfiber_now();
