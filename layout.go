@@ -38,8 +38,9 @@ type cFiber struct {
 
 	_       uint32
 	_       uint32
-	shield  uint16
+	shield  uint8
 	queued  uint8
+	_       uint16
 	_       uint32
 	runtime unsafe.Pointer
 	_       uint64

@@ -142,16 +142,14 @@ struct cfiber {
   size_t stack_size; /* shared: 0 is the runtime's default */
   int64_t deadline;
   _Atomic(uintptr_t) joiner;
-  uint64_t join_epoch; /* of its wait in cfiber_join */
-  union {
-    struct cfiber_thread *spawner;      /* before it has started */
-    struct cfiber_thread *timer_thread; /* then: in whose heap its last timer was */
-  };
+  uint64_t join_epoch;                /* of its wait in cfiber_join */
+  struct cfiber_thread *timer_thread; /* in whose heap its last timer was */
 
   uint32_t timer_slot; /* of the timer set last */
   uint32_t fp_control;
-  uint16_t shield;         /* shared */
+  uint8_t shield;          /* shared */
   _Atomic(uint8_t) queued; /* shared */
+  uint16_t spawner;        /* index of the thread that spawned it, with QUEUE_CLAIMABLE */
   uint32_t uncaught_exceptions;
   struct cfiber_runtime *runtime; /* shared */
   void *caught_exceptions;

@@ -184,7 +184,7 @@ cfiber_t *cfiber_spawn(cfiber_func fn, void *arg, const struct cfiber_attr *attr
   t->free_fibers = f->next;
   t->nfree_fibers--;
   init_record(f, fn, arg, attr, 0, new_id(t));
-  f->spawner = t;
+  f->spawner = (uint16_t)t->index;
   if (!fiber_migratable(f))
     atomic_store_explicit(&f->queued, QUEUE_CLAIMABLE, memory_order_relaxed);
   cfiber_count(&t->spawned);

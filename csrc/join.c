@@ -99,7 +99,8 @@ static bool claim(struct cfiber_thread *t, struct cfiber *f) {
 static bool may_call(const struct cfiber_thread *t, const struct cfiber *me,
                      const struct cfiber *f) {
   return atomic_load_explicit(&f->queued, memory_order_relaxed) == QUEUE_CLAIMABLE &&
-         f->spawner == t && !fiber_migratable(me) && !me->deadline;
+         f->spawner == t->index && f->runtime == t->runtime && !fiber_migratable(me) &&
+         !me->deadline;
 }
 
 /*

@@ -58,8 +58,7 @@ int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtim
   if (!e) {
     rt->threads = cfiber_map_zeroed(rt->allocated * sizeof *rt->threads);
     rt->slabs = cfiber_map_zeroed(slab_table_bytes(rt->max_fibers));
-    rt->fds = cfiber_fds_open(rt);
-    if (!rt->threads || !rt->slabs || !rt->fds)
+    if (!rt->threads || !rt->slabs || !cfiber_fds_open(rt))
       e = ENOMEM;
   }
   if (e) {
