@@ -22,7 +22,7 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       install it with cfiber.h and the pkg-config files below DIR
                       (default build/prefix; $DESTDIR is honoured)
   test [STEP...]      run every check, or only the steps named:
-                      lint ctest variants go race asan packaging
+                      lint ctest variants go race asan packaging bench
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
@@ -30,7 +30,10 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       undefined, ucontext (instead of the assembly), and valgrind; and other
                       architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x
   demo [ARGUMENT...]  run examples/demo
-  bench [PATTERN]     run the Go benchmarks
+  bench [ARGUMENT...] run cfiberbench, which compares cfiber with others (cmd/cfiberbench)
+  bench --peers       install what the others are compiled from
+  bench --go [PATTERN]
+                      run the Go benchmarks
   lint                check the format and the code, change nothing
   fmt                 format the Go and the C code
   deps                install all that the tests need beside Go (see below)
@@ -676,15 +679,18 @@ cmd_lint() {
 
   say "go vet"
   go vet ./... || bad=1
+  go vet -C cmd/cfiberbench ./... || bad=1
   # The Go code for other systems, as far as it can be checked without their C compilers.
   for c in freebsd/amd64 netbsd/386 openbsd/amd64 dragonfly/amd64 darwin/arm64; do
     say "go vet for $c"
     GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet . || bad=1
+    GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet -C cmd/cfiberbench ./... || bad=1
   done
 
   say "staticcheck"
   if tool=$(staticcheck); then
     "$tool" ./... || bad=1
+    (cd cmd/cfiberbench && "$tool" ./...) || bad=1
   else
     skipped staticcheck "it could not be built" || bad=1
   fi
@@ -700,7 +706,13 @@ cmd_lint() {
 }
 
 go_test() { # go_test ARGUMENT...: shows failures, skips and a line for each package
-  go test -json "$@" | go run ./internal/testsum ${counts:+-counts "$counts"}
+  go_test_in . "$@"
+}
+
+go_test_in() { # go_test_in DIR ARGUMENT...
+  local dir=$1
+  shift
+  go test -C "$dir" -json "$@" | go run ./internal/testsum ${counts:+-counts "$counts"}
 }
 
 # One function for each step of `test`. They run in a process of their own each, where set -e
@@ -730,7 +742,15 @@ step_asan() {
 }
 step_packaging() { go_test -timeout 25m -run '^TestPackaging' .; }
 
-all_steps='lint ctest variants go race asan packaging'
+# That all of it works; no time is asserted.
+step_bench() {
+  go_test_in cmd/cfiberbench -timeout 10m ./...
+  cfiberbench
+  "$cfiberbench" run -quick -peers none
+  count 1 0 0
+}
+
+all_steps='lint ctest variants go race asan packaging bench'
 
 cmd_test() {
   need_go
@@ -771,10 +791,50 @@ cmd_demo() {
   exec go run ./examples/demo "$@"
 }
 
+# cfiberbench: builds it; it is then $cfiberbench.
+cfiberbench() {
+  cfiberbench=$root/cmd/cfiberbench/build/cfiberbench
+  go build -C cmd/cfiberbench -o build/cfiberbench .
+}
+
 cmd_bench() {
   need_go
   need cc || exit 1
-  exec go test -run '^$' -bench "${1:-.}" -benchmem .
+  case ${1:-} in
+    --go)
+      exec go test -run '^$' -bench "${2:-.}" -benchmem .
+      ;;
+    --peers)
+      bench_peers
+      return
+      ;;
+  esac
+  cfiberbench
+  cd "$caller_dir" # files are named from there
+  case ${1:-} in
+    '' | -*) set -- run "$@" ;;
+  esac
+  exec "$cfiberbench" "$@"
+}
+
+# Installs the libraries that the peers of cfiberbench are, as far as there are packages of
+# them, and says which are still absent.
+bench_peers() {
+  need c++ || exit 1
+  cfiberbench
+  local package failed=''
+  if [ "$(package_manager)" = apt-get ]; then
+    for package in $("$cfiberbench" list -packages); do
+      # One by one: a system may lack one of them.
+      if ! dpkg -s "$package" >/dev/null 2>&1; then
+        install_packages apt-get "$package" || failed="$failed $package"
+      fi
+    done
+    if [ -n "$failed" ]; then warn "could not install:$failed"; fi
+  else
+    say "Their packages are known by Debian's names only:" "$("$cfiberbench" list -packages)"
+  fi
+  "$cfiberbench" list -subjects
 }
 
 case ${1:-} in

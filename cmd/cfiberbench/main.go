@@ -19,7 +19,9 @@ import (
 
 const usage = `usage: cfiberbench COMMAND [ARGUMENT...]
 
-  list                            workloads, subjects, and which are missing here and why
+  list                            cases, subjects, and which are missing here and why
+      -subjects                   only the subjects
+      -packages                   what Debian calls the packages that the peers need
   run [FLAGS]                     measure
       -run REGEXP                 only the cases whose name matches (yield/fibers=2, busy/echo, ...)
       -peers all|none|NAME,...    which peers take part (default all that can be built);

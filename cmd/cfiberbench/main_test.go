@@ -97,7 +97,7 @@ func TestQuickRun(t *testing.T) {
 	}
 	found := map[string]bool{}
 	for _, row := range r.Rows {
-		if row.Value < 0 || row.Runs != 1 {
+		if row.Value < 0 && row.Metric != "pagetables" || row.Runs != 1 {
 			t.Errorf("%+v", row)
 		}
 		if row.Subject == bench.CFiber && row.Value > 0 {
