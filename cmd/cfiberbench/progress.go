@@ -57,7 +57,6 @@ type lines struct {
 	w           io.Writer
 	steps, done int
 	begin       time.Time
-	said        string
 }
 
 func (l *lines) Start(steps int) { l.steps, l.begin = steps, time.Now() }

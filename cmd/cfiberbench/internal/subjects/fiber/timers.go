@@ -22,7 +22,7 @@ func timers(t *subjects.T) error {
 		return errors.New("no memory")
 	}
 	if unsafe.Sizeof(subjects.Window{}) > C.sizeof_struct_window {
-		return errors.New("C and Go do not agree on struct window")
+		return errors.New("struct window is smaller in C than in Go")
 	}
 	rt, err := cfiber.New(cfiber.Options{})
 	if err != nil {
