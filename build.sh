@@ -791,10 +791,13 @@ cmd_demo() {
   exec go run ./examples/demo "$@"
 }
 
-# cfiberbench: builds it; it is then $cfiberbench.
+# cfiberbench: builds it; it is then $cfiberbench. It tells which commit it measured.
 cfiberbench() {
+  local commit
+  commit=$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
   cfiberbench=$root/cmd/cfiberbench/build/cfiberbench
-  go build -C cmd/cfiberbench -o build/cfiberbench .
+  go build -C cmd/cfiberbench -o build/cfiberbench \
+    -ldflags "-X github.com/cfiber/cfiber/cmd/cfiberbench/internal/machine.commit=$commit" .
 }
 
 cmd_bench() {

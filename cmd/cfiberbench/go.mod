@@ -1,13 +1,13 @@
 module github.com/cfiber/cfiber/cmd/cfiberbench
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/cfiber/cfiber v0.0.0
 	github.com/schollz/progressbar/v3 v3.19.1
-	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
-	golang.org/x/sys v0.50.0
-	golang.org/x/term v0.48.0
+	golang.org/x/perf v0.0.0-20250813145418-2f7363a06fe1
+	golang.org/x/sys v0.47.0
+	golang.org/x/term v0.44.0
 	gonum.org/v1/plot v0.17.0
 )
 
@@ -21,8 +21,8 @@ require (
 	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
 	github.com/mitchellh/colorstring v0.0.0-20190213212951-d06e56a500db // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	golang.org/x/image v0.46.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/image v0.30.0 // indirect
+	golang.org/x/text v0.28.0 // indirect
 )
 
 replace github.com/cfiber/cfiber => ../..

@@ -30,7 +30,8 @@ struct sleeper {
 static inline void timers_init(struct timers *t, uint64_t fallback) {
   memset(t, 0, sizeof *t);
   t->sleepers = bench_number("n", fallback);
-  t->window = bench_number("seconds", 2) * UINT64_C(1000000000);
+  const char *seconds = bench_argument("seconds"); // may be a fraction
+  t->window = (uint64_t)((seconds ? strtod(seconds, NULL) : 2) * 1e9);
   t->seed = bench_number("seed", 1);
   bench_arguments_done();
   BENCH_CHECK(t->window > 0 && t->sleepers > 0);

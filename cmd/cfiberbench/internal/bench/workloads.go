@@ -56,11 +56,13 @@ func (t *table) timed(workload string, n int, params Params) {
 }
 
 // pick returns few with quick, else many.
-func (t *table) pick(many, few int) int {
+func (t *table) pick(many, few int) int { return int(t.choose(float64(many), float64(few))) }
+
+func (t *table) choose(full, quick float64) float64 {
 	if t.quick {
-		return few
+		return quick
 	}
-	return many
+	return full
 }
 
 // sizes returns those of all that quick has time for.
@@ -101,11 +103,11 @@ func (t *table) waiting() {
 	for _, ms := range []int{0, 1, 100} {
 		for _, c := range t.sizes(100, 1, 100, 10_000) {
 			t.add(Case{Workload: "call", Params: P("ms", ms, "concurrency", c),
-				Effort: P("seconds", []float64{2, quickSeconds(ms)}[t.pick(0, 1)])})
+				Effort: P("seconds", t.choose(2, quickSeconds(ms)))})
 		}
 	}
 	for _, n := range t.sizes(1000, 1000, 10_000, 100_000, 1_000_000) {
-		t.add(Case{Workload: "timers", Params: P("n", n), Effort: P("seconds", t.pick(4, 1)), MaxRounds: fewIfMany(n)})
+		t.add(Case{Workload: "timers", Params: P("n", n), Effort: P("seconds", t.choose(4, 0.2)), MaxRounds: fewIfMany(n)})
 	}
 	t.add(Case{Workload: "idle", Asks: "memory", Kind: Idle, Params: P("n", t.pick(100_000, 1000)),
 		Effort: t.seconds(10)})
@@ -121,14 +123,11 @@ func fewIfMany(n int) int {
 
 // seconds is the effort of cases that last a time: full seconds, or a moment with quick.
 func (t *table) seconds(full float64) Params {
-	if t.quick {
-		return P("seconds", 0.1)
-	}
-	return P("seconds", full)
+	return P("seconds", t.choose(full, 0.1))
 }
 
 func (t *table) servers() {
-	for _, conns := range t.sizes(100, 1, 10, 100, 1000, 10_000) {
+	for _, conns := range t.sizes(10, 1, 10, 100, 1000, 10_000) {
 		t.add(Case{Workload: "echo", Kind: Echo, Params: P("conns", conns), Effort: t.echo()})
 	}
 	t.add(Case{Workload: "redis", Kind: Redis, Params: P("conns", 50), Effort: P("requests", t.pick(200_000, 2000))})

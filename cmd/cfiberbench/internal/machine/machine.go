@@ -88,22 +88,25 @@ func field(file, name string) string {
 	return ""
 }
 
+// commit is set by build.sh.
+var commit string
+
 // revision is the commit that cfiberbench was built from.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
+	if commit != "" || !ok {
+		return commit
 	}
-	commit, changed := "", ""
+	revision, changed := "", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
+			revision = s.Value[:min(len(s.Value), 12)]
 		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = " with changes"
+			changed = "-dirty"
 		}
 	}
-	return commit + changed
+	return revision + changed
 }
 
 // mitigations are the kernel's words on each weakness of the processor that it acts upon.

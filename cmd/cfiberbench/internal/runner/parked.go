@@ -76,7 +76,7 @@ func (r *Runner) idle(ctx context.Context, c bench.Case, e *entrant) ([]bench.Me
 	var cpu [2]time.Duration
 	var wakeups [2]int64
 	err = r.parked(ctx, r.command(c, &plain), func(pid int) (err error) {
-		for i, wait := range []time.Duration{settle, d} {
+		for i, wait := range []time.Duration{min(settle, d), d} {
 			select {
 			case <-time.After(wait):
 			case <-ctx.Done():

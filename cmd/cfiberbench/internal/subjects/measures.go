@@ -26,11 +26,11 @@ func (w *Window) Woke(late time.Duration) {
 	}
 }
 
-// Measure is called when all sleepers have started. It opens the next window of those that
-// began with base, prints the metrics of timers, and leaves the sleepers to the end of the
-// process.
+// Measure is called when all sleepers have started. Of the windows that began with base, the
+// next one is for settling; it measures the one after that, prints the metrics of timers, and
+// leaves the sleepers to the end of the process.
 func (t *T) Measure(w *Window, base time.Time, length time.Duration) error {
-	opens := base.Add((time.Since(base)/length + 1) * length)
+	opens := base.Add((time.Since(base)/length + 2) * length)
 	time.Sleep(time.Until(opens))
 	before := CPUTime()
 	w.Open.Store(true)
