@@ -53,7 +53,7 @@ func newBars(rows []bench.Row) *bars {
 		b.ceiling = 1
 		return b
 	}
-	const forLabel = 1.25 // room for the value beside the longest bar
+	const forLabel = 1.4 // room for the value beside the longest bar
 	if high/low > logAbove {
 		b.log = true
 		b.floor = math.Pow(10, math.Floor(math.Log10(low)-0.3))
