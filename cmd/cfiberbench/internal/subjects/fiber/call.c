@@ -3,13 +3,25 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 extern void benchCalled(void);
 
+static _Atomic(int) waiting;
+
 intptr_t bench_wait(void *ns) {
-  return ns ? cfiber_sleep((intptr_t)ns) : 0;
+  if (!ns)
+    return 0;
+  atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed);
+  intptr_t result = cfiber_sleep((intptr_t)ns);
+  atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
+  return result;
+}
+
+int bench_waiting(void) {
+  return atomic_load_explicit(&waiting, memory_order_relaxed);
 }
 
 intptr_t bench_call_go(void *n) {

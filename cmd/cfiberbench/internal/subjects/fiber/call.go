@@ -48,8 +48,14 @@ func integer(n int) unsafe.Pointer {
 	return p
 }
 
-func calls(t *subjects.T) error {
+func newLoad(t *subjects.T) *subjects.CallLoad {
 	load := subjects.NewCallLoad(t)
+	load.InFlight = func() int { return int(C.bench_waiting()) }
+	return load
+}
+
+func calls(t *subjects.T) error {
+	load := newLoad(t)
 	rt, err := cfiber.New(cfiber.Options{})
 	if err != nil {
 		return err
@@ -65,7 +71,7 @@ func calls(t *subjects.T) error {
 }
 
 func plainCalls(t *subjects.T) error {
-	load := subjects.NewCallLoad(t)
+	load := newLoad(t)
 	debug.SetMaxThreads(load.Concurrency + 10_000) // each call in flight holds one
 	ns := integer(int(load.Sleep))
 	return load.Run(func() error {

@@ -7,6 +7,9 @@
 /* Sleeps for so many nanoseconds, not at all for 0. On a fiber or on a plain thread. */
 intptr_t bench_wait(void *ns);
 
+/* How many do so now. */
+int bench_waiting(void);
+
 /* Calls Go as often as the argument says. */
 intptr_t bench_call_go(void *n);
 
