@@ -107,7 +107,7 @@ func (t *table) waiting() {
 		}
 	}
 	for _, n := range t.sizes(1000, 1000, 10_000, 100_000, 1_000_000) {
-		t.add(Case{Workload: "timers", Params: P("n", n), Effort: P("seconds", t.choose(4, 0.2)), MaxRounds: fewIfMany(n)})
+		t.add(Case{Workload: "timers", Params: P("n", n), Effort: P("seconds", t.choose(window(n), 0.2)), MaxRounds: fewIfMany(n)})
 	}
 	t.add(Case{Workload: "idle", Asks: "memory", Kind: Idle, Params: P("n", t.pick(100_000, 1000)),
 		Effort: t.seconds(10)})
@@ -116,9 +116,18 @@ func (t *table) waiting() {
 // fewIfMany bounds the rounds of cases whose units take most of a minute to start.
 func fewIfMany(n int) int {
 	if n >= 1_000_000 {
-		return 3
+		return 1
 	}
 	return 0
+}
+
+// window is the length of one in timers. A million shall not wake so often that those which are
+// still to be started do not get there.
+func window(n int) float64 {
+	if n >= 1_000_000 {
+		return 10
+	}
+	return 4
 }
 
 // seconds is the effort of cases that last a time: full seconds, or a moment with quick.
