@@ -75,6 +75,13 @@ enum { SAVED_WORDS = 6, FRAME_WORDS = 8 };
 #elif defined(__aarch64__)
 #define HAVE_SWITCH 1
 
+// Apple's systems keep x18 for themselves; elsewhere compilers use it.
+#ifdef __APPLE__
+#define CLOBBER_X18
+#else
+#define CLOBBER_X18 "x18",
+#endif
+
 static inline __attribute__((always_inline)) void switch_inline3(three *from, three *to) {
   register three *x0 __asm__("x0") = from, *x1 __asm__("x1") = to;
   __asm__ volatile("adr x2, 1f\n\t"
@@ -89,11 +96,11 @@ static inline __attribute__((always_inline)) void switch_inline3(three *from, th
                    : "+r"(x0), "+r"(x1)
                    :
                    : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13",
-                     "x14", "x15", "x16", "x17", "x19", "x20", "x21", "x22", "x23", "x24", "x25",
-                     "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
-                     "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18",
-                     "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",
-                     "v30", "v31", "memory", "cc");
+                     "x14", "x15", "x16", "x17", CLOBBER_X18 "x19", "x20", "x21", "x22", "x23",
+                     "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5",
+                     "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17",
+                     "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28",
+                     "v29", "v30", "v31", "memory", "cc");
 }
 
 #define SAVE_TWENTY                                                                                \
@@ -344,10 +351,10 @@ static void answer(unsigned thread, int fd) {
   ssize_t n = read(fd, buffer, sizeof buffer);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return;
+  if (n > 0)
+    server_request(thread);
   if (n <= 0 || !write_all(fd, buffer, n))
     close(fd);
-  else
-    server_answered(thread);
 }
 
 static void add(int poller, int fd) {

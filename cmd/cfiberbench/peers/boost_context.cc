@@ -1,5 +1,4 @@
-// cfiberbench: name=boost.context pkg=libboost-context-dev flags=-std=c++17 -Wl,-Bstatic
-// -lboost_context -Wl,-Bdynamic workloads=switch
+// cfiberbench: name=boost.context pkg=libboost-context-dev flags=-std=c++17 -Wl,-Bstatic -lboost_context -Wl,-Bdynamic workloads=switch
 //
 // Boost.Context: two contexts that switch to each other; time of one way.
 //

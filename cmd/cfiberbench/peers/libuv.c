@@ -159,6 +159,7 @@ static void on_read(uv_stream_t *connection, ssize_t n, const uv_buf_t *read) {
     uv_close((uv_handle_t *)connection, on_closed);
     return;
   }
+  server_request(((struct server *)connection->loop->data)->thread);
   uv_buf_t buffer = uv_buf_init(read->base, (unsigned)n);
   int written = uv_try_write(connection, &buffer, 1);
   if (written < 0 && written != UV_EAGAIN) {
@@ -169,7 +170,6 @@ static void on_read(uv_stream_t *connection, ssize_t n, const uv_buf_t *read) {
     written = 0;
   if (written < n)
     write_rest(connection, read->base + written, (size_t)(n - written));
-  server_answered(((struct server *)connection->loop->data)->thread);
 }
 
 static void on_connection(uv_stream_t *listener, int status) {

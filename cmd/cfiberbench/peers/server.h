@@ -1,4 +1,4 @@
-// The frame of the workload `echo`: a listening socket, a count of answers,
+// The frame of the workload `echo`: a listening socket, a count of requests,
 // and the report when the harness closes stdin.
 #ifndef SERVER_H
 #define SERVER_H
@@ -19,7 +19,9 @@ static struct {
   char padding[128 - sizeof(uint64_t)];
 } server_counts[SERVER_MAX_THREADS];
 
-static inline void server_answered(unsigned thread) {
+// server_request counts what was read, before it is answered: who has the
+// answer finds it counted.
+static inline void server_request(unsigned thread) {
   __atomic_fetch_add(&server_counts[thread % SERVER_MAX_THREADS].requests, 1, __ATOMIC_RELAXED);
 }
 
