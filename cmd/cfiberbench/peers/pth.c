@@ -42,10 +42,12 @@ static pth_t start(void *(*entry)(void *), void *argument) {
 
 // yield
 
-static uint64_t yields;
+static uint64_t yields, yielding;
 
 static void *yield_often(void *argument) {
   uint64_t rounds = *(uint64_t *)argument;
+  yielding++;
+  pth_yield(NULL);
   for (uint64_t i = 0; i < rounds; i++)
     pth_yield(NULL);
   yields += rounds;
@@ -62,6 +64,8 @@ static void run_yield(void) {
   BENCH_CHECK(threads && rounds > 0);
   for (uint64_t i = 0; i < count; i++)
     threads[i] = start(yield_often, &rounds);
+  while (yielding < count)
+    pth_yield(NULL);
   uint64_t from = bench_now();
   for (uint64_t i = 0; i < count; i++)
     BENCH_CHECK(pth_join(threads[i], NULL));
