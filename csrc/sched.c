@@ -29,6 +29,9 @@
 /* ... and asks the poller when this long has passed since the last time. */
 #define POLL_INTERVAL (100 * NS_PER_US)
 
+/* A thread wakes for timers at most so often: of many, those that are due by then are one batch. */
+#define TIMER_SPACING (100 * NS_PER_US)
+
 /* ---- Switching ----------------------------------------------------------- */
 
 /*
@@ -111,8 +114,10 @@ static inline struct cfiber_thread *switch_to(struct cfiber_thread *t, struct cf
 
 struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
                                          struct cfiber *next, enum post_action post) {
-  if (f && next == f)
+  if (f && next == f) {
+    cfiber_count(&t->switches); /* for the watchdog: it has come back to the scheduler */
     return t;
+  }
   return switch_to(t, f, next, post);
 }
 
@@ -127,8 +132,10 @@ struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
     cfiber_settle(t, f);
   if (fiber_migratable(f)) {
     struct cfiber *next = cfiber_next(t);
-    if (!next && t->tick > 0)
+    if (!next && t->tick > 0) {
+      cfiber_count(&t->switches);
       return t;
+    }
     return cfiber_switch_away(t, f, next, POST_YIELD);
   }
   list_push(&t->local, f);
@@ -606,6 +613,8 @@ static int64_t patience(struct cfiber_thread *t) {
   int64_t trim_at = atomic_load_explicit(&t->runtime->trim_at, memory_order_relaxed);
   if (trim_at < earliest)
     earliest = trim_at;
+  if (earliest < t->last_poll + TIMER_SPACING)
+    earliest = t->last_poll + TIMER_SPACING;
   if (earliest == INT64_MAX)
     return -1;
   int64_t left = earliest - cfiber_now();
