@@ -17,6 +17,7 @@ struct io {
   /* Returns the result or a negative errno value. */
   ssize_t (*attempt)(struct io *io);
   bool may_block; /* let the system call block the thread */
+  bool drains;    /* takes what there is, up to the length of iov */
   bool no_wait;   /* MSG_DONTWAIT was given: EAGAIN is the caller's */
   int flags;
   const struct iovec *iov;

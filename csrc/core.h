@@ -542,6 +542,7 @@ struct fd_attempt {
   uint32_t sequence; /* as it was before the operation was tried */
   bool woken;        /* an edge was taken for it: pass it on when done */
   bool recheck;      /* the registration may be gone: make it again */
+  bool drained;      /* nothing is there, and an edge will tell when there is */
 };
 
 /* Before each try: remembers the number of edges seen. */
@@ -551,6 +552,8 @@ void cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, st
  * try again, or an errno value (EPERM: this descriptor cannot be waited for).
  */
 int cfiber_fd_wait(struct cfiber_thread *t, int fd, enum direction dir, struct fd_attempt *a);
+/* After a read that returned less than there was room for. */
+void cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attempt *a);
 /* When done: if an edge was taken, another waiter may find something left. */
 void cfiber_fd_pass(struct cfiber_runtime *rt, int fd, enum direction dir,
                     const struct fd_attempt *a);

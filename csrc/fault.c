@@ -27,3 +27,7 @@ void cfiber_fault_set(enum fault_site site, int error, uint32_t first, uint32_t 
   if (count)
     atomic_fetch_or(&cfiber_faults_armed, UINT32_C(1) << site);
 }
+
+uint32_t cfiber_fault_calls(enum fault_site site) {
+  return atomic_load(&sites[site].calls);
+}

@@ -36,6 +36,9 @@ int cfiber_fault_take(enum fault_site site);
  */
 void cfiber_fault_set(enum fault_site site, int error, uint32_t first, uint32_t count);
 
+/* How often an armed site has been passed since cfiber_fault_set. */
+uint32_t cfiber_fault_calls(enum fault_site site);
+
 static inline int cfiber_fault(enum fault_site site) {
   uint32_t armed = atomic_load_explicit(&cfiber_faults_armed, memory_order_relaxed);
   return __builtin_expect(armed >> site & 1, 0) ? cfiber_fault_take(site) : 0;

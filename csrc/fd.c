@@ -22,14 +22,21 @@
  *     timer: when it passes without an edge the registration is confirmed,
  *     once per wait, and made anew if it is gone.
  *
+ * A read of a TCP connection that returns less than it had room for has emptied it. If
+ * there has been no edge since, the next one need not be tried: it can only fail, and
+ * that is the third of three system calls of a server's request. (At an urgent mark
+ * more may be there; then the wait is confirmed as above.)
+ *
  * Events carry (fd, generation); the generation changes with each incarnation
  * of the entry, so that late events, and later ones of a batch, find nothing.
  */
 #include "fault.h"
 #include "poller.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define CHECK_AFTER (10 * NS_PER_MS)
@@ -56,7 +63,11 @@ struct fd_entry {
   struct cfiber_thread *owner; /* in whose poller it is; NULL: in none */
   _Atomic(uint32_t) sequence[2];
   struct waiters waiters[2];
+  _Atomic(uint64_t) drained; /* DRAINED | the sequence at which a read has emptied it, or 0 */
+  enum { KIND_UNKNOWN, KIND_TCP, KIND_OTHER } kind;
 } CACHE_ALIGNED;
+
+#define DRAINED (UINT64_C(1) << 32)
 
 struct fd_table {
   _Atomic(struct fd_entry *) chunks[CHUNKS];
@@ -153,7 +164,13 @@ static void wake_waiters(struct cfiber_thread *self, struct waiters *l, enum wak
 
 /* ---- Registration; the entry's lock is held ---------------------------------------- */
 
+static void forget_state(struct fd_entry *entry) {
+  atomic_store_explicit(&entry->drained, 0, memory_order_relaxed);
+  entry->kind = KIND_UNKNOWN;
+}
+
 static int add(struct cfiber_thread *t, struct fd_entry *entry, int fd) {
+  forget_state(entry);
   int e = cfiber_poller_add(&t->poller, fd, ++entry->generation);
   entry->owner = e ? NULL : t;
   return e;
@@ -181,6 +198,7 @@ static int ensure_registered(struct cfiber_thread *t, struct fd_entry *entry, in
 static void renounce(struct cfiber_thread *self, struct fd_entry *entry, enum wake_reason reason) {
   entry->generation++;
   entry->owner = NULL;
+  forget_state(entry);
   wake_waiters(self, &entry->waiters[DIR_READ], reason, true);
   wake_waiters(self, &entry->waiters[DIR_WRITE], reason, true);
 }
@@ -201,6 +219,32 @@ void cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir,
                        struct fd_attempt *a) {
   struct fd_entry *entry = find(rt, fd);
   a->sequence = entry ? atomic_load_explicit(&entry->sequence[dir], memory_order_acquire) : 0;
+  a->drained =
+      entry && dir == DIR_READ && !a->recheck &&
+      atomic_load_explicit(&entry->drained, memory_order_acquire) == (DRAINED | a->sequence);
+}
+
+static bool is_tcp(int fd) {
+#ifdef SO_PROTOCOL
+  int protocol = 0;
+  socklen_t len = sizeof protocol;
+  return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_TCP;
+#else
+  (void)fd;
+  return false;
+#endif
+}
+
+void cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attempt *a) {
+  struct fd_entry *entry = find(rt, fd);
+  if (!entry)
+    return;
+  cfiber_lock(&entry->lock);
+  if (entry->owner && entry->kind == KIND_UNKNOWN)
+    entry->kind = is_tcp(fd) ? KIND_TCP : KIND_OTHER;
+  if (entry->owner && entry->kind == KIND_TCP)
+    atomic_store_explicit(&entry->drained, DRAINED | a->sequence, memory_order_release);
+  cfiber_unlock(&entry->lock);
 }
 
 void cfiber_fd_pass(struct cfiber_runtime *rt, int fd, enum direction dir,

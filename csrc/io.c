@@ -39,6 +39,13 @@ static ssize_t run_on_thread(struct io *io) {
   }
 }
 
+static size_t length(const struct iovec *iov, size_t n) {
+  size_t sum = 0;
+  while (n-- > 0)
+    sum += iov[n].iov_len;
+  return sum;
+}
+
 /* Runs one operation to its end: the result or a negative errno value. */
 static ssize_t run(struct io *io) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
@@ -52,7 +59,7 @@ static ssize_t run(struct io *io) {
   ssize_t n;
   for (;;) {
     cfiber_fd_attempt(rt, io->fd, io->dir, &a);
-    n = io->attempt(io);
+    n = a.drained && io->drains ? -EAGAIN : io->attempt(io);
     if (n == -EINTR)
       continue;
     if (n != -EAGAIN || io->no_wait)
@@ -64,6 +71,8 @@ static ssize_t run(struct io *io) {
     else if (e)
       return -e;
   }
+  if (io->drains && n > 0 && (size_t)n < length(io->iov, (size_t)io->iovcnt))
+    cfiber_fd_drained(rt, io->fd, &a);
   cfiber_fd_pass(rt, io->fd, io->dir, &a);
   if (++t->ops >= OPS_BUDGET)
     cfiber_reschedule(t);
@@ -117,13 +126,6 @@ static bool is_stream(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
 }
 
-static size_t length(const struct iovec *iov, size_t n) {
-  size_t sum = 0;
-  while (n-- > 0)
-    sum += iov[n].iov_len;
-  return sum;
-}
-
 /* The elements of iov behind its first `done` bytes. rest has room for n. */
 static size_t behind(const struct iovec *iov, size_t n, size_t done, struct iovec *rest) {
   size_t k = 0;
@@ -149,6 +151,7 @@ ssize_t cfiber_readv(int fd, const struct iovec *iov, int iovcnt) {
   if (e)
     return cfiber_fail(e);
   struct io io = {.fd = fd, .dir = DIR_READ, .attempt = cfiber_attempt_read};
+  io.drains = true;
   io.iov = iov;
   io.iovcnt = iovcnt;
   return result(run(&io));
@@ -190,9 +193,11 @@ ssize_t cfiber_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr 
   struct iovec iov = {buf, n};
   struct io io = {.fd = fd, .dir = DIR_READ, .attempt = cfiber_attempt_recv, .flags = flags};
   io.no_wait = never_waits(flags);
+  io.drains = !io.no_wait && !(flags & (MSG_PEEK | MSG_OOB));
   io.addr = addr;
   io.addrlen = addrlen;
   io.iov = &iov;
+  io.iovcnt = 1;
   if (!(flags & MSG_WAITALL) || (flags & (MSG_PEEK | MSG_OOB)) || !is_stream(fd))
     return result(run(&io));
   return result(run_all(&io, &iov, 1, NULL));

@@ -1071,6 +1071,105 @@ static intptr_t accepted_is_new(void *unused) {
   return 0;
 }
 
+/* ---- Emptied connections ----------------------------------------------------------------- */
+
+static void tcp_pair(int fds[2]) {
+  struct sockaddr_in addr = {.sin_family = AF_INET};
+  socklen_t len = sizeof addr;
+  int l = socket(AF_INET, SOCK_STREAM, 0);
+  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CHECK(bind(l, (struct sockaddr *)&addr, sizeof addr) == 0 && listen(l, 1) == 0);
+  CHECK(getsockname(l, (struct sockaddr *)&addr, &len) == 0);
+  fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(connect(fds[0], (struct sockaddr *)&addr, sizeof addr) == 0);
+  CHECK((fds[1] = accept(l, NULL, NULL)) >= 0);
+  close(l);
+}
+
+enum { ECHO_ROUNDS = 100 };
+
+static intptr_t echo_rounds(void *p) {
+  int fd = *(int *)p;
+  char buf[100];
+  for (int i = 0; i < ECHO_ROUNDS; i++) {
+    CHECK(cfiber_recv(fd, buf, sizeof buf, 0) == 10);
+    CHECK(cfiber_send(fd, buf, 10, 0) == 10);
+  }
+  return 0;
+}
+
+/* A read that follows one that has emptied the connection waits, and is not tried in vain. */
+static intptr_t emptied(void *unused) {
+  (void)unused;
+  int fds[2];
+  char buf[100] = {0};
+  tcp_pair(fds);
+  cfiber_fault_set(FAULT_READ, EIO, UINT32_MAX, 1); /* only counts */
+  cfiber_t *f = go(echo_rounds, &fds[1]);
+  for (int i = 0; i < ECHO_ROUNDS; i++) {
+    CHECK(cfiber_send(fds[0], buf, 10, 0) == 10);
+    CHECK(cfiber_recv(fds[0], buf, sizeof buf, 0) == 10);
+  }
+  CHECK(joined(f) == 0);
+#ifdef SO_PROTOCOL
+  CHECK(cfiber_fault_calls(FAULT_READ) < 3 * ECHO_ROUNDS); /* of both sides; in vain it is 4 */
+#endif
+  cfiber_fault_set(FAULT_READ, 0, 0, 0);
+  cfiber_close(fds[0]);
+  cfiber_close(fds[1]);
+  return 0;
+}
+
+static intptr_t end_after_short_read(void *p) {
+  char buf[100];
+  int fd = *(int *)p;
+  CHECK(cfiber_recv(fd, buf, sizeof buf, 0) == 10);
+  return cfiber_recv(fd, buf, sizeof buf, 0);
+}
+
+/* The end of the stream comes through to a reader that has emptied it. */
+static intptr_t end_of_emptied(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 2; i++) {
+    int fds[2];
+    tcp_pair(fds);
+    cfiber_t *f = go(end_after_short_read, &fds[1]);
+    cfiber_yield();
+    CHECK(send(fds[0], "0123456789", 10, 0) == 10);
+    if (i == 1)
+      CHECK(cfiber_sleep(NS_PER_MS) == 0);
+    cfiber_close(fds[0]);
+    CHECK(joined(f) == 0);
+    cfiber_close(fds[1]);
+  }
+  return 0;
+}
+
+/* What is known of an emptied connection is not held against the next owner of its number. */
+static intptr_t emptied_then_reused(void *unused) {
+  (void)unused;
+  int old[2], fresh[2];
+  char buf[100];
+  tcp_pair(old);
+  for (int i = 0; i < 2; i++) { /* the second time it is registered, and emptied */
+    cfiber_t *f = go(end_after_short_read, &old[1]);
+    cfiber_yield();
+    CHECK(send(old[0], "0123456789", 10, 0) == 10);
+    CHECK(cfiber_sleep(NS_PER_MS) == 0);
+    CHECK(cfiber_cancel(f) == 0);
+    CHECK(joined(f) == -1);
+  }
+  tcp_pair(fresh);
+  CHECK(dup2(fresh[1], old[1]) == old[1]); /* closes it behind our back */
+  CHECK(send(fresh[0], "abc", 3, 0) == 3);
+  CHECK(cfiber_recv(old[1], buf, sizeof buf, 0) == 3);
+  cfiber_close(old[0]);
+  cfiber_close(old[1]);
+  cfiber_close(fresh[0]);
+  cfiber_close(fresh[1]);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   only = argc > 1 ? argv[1] : NULL;
   alarm(110); /* what is not woken hangs */
@@ -1099,6 +1198,9 @@ int main(int argc, char **argv) {
   run(nested, 1, 0);
   run(connect_under_reader, 1, 0);
   run(accepted_is_new, 1, 0);
+  run(emptied, 1, 0);
+  run(end_of_emptied, 1, 0);
+  run(emptied_then_reused, 1, 0);
 #ifdef __linux__
   run(slow_connect, 1, 0);
 #else
