@@ -631,6 +631,16 @@ static void stop_searching(struct cfiber_thread *t) {
 }
 
 /*
+ * Others relied on t to search when it gave up, and then it saw work after all.
+ * If it took some of that as one who does not search, nobody would look for the
+ * rest. Unless somebody has been chosen since, it is t that searches.
+ */
+static void search_again(struct cfiber_thread *t) {
+  uint32_t nobody = SEARCHING_NOBODY;
+  atomic_compare_exchange_strong(&t->runtime->searching, &nobody, t->index + 1);
+}
+
+/*
  * Somebody may have just chosen this thread to search, and not have noted it
  * yet. The thread must know before it runs a fiber, however long that takes.
  */
@@ -658,7 +668,10 @@ static void idle(struct cfiber_thread *t) {
     stop_searching(t);
 
   /* Announced; now look again. */
-  if (!work_elsewhere(t) && !atomic_load(&rt->stop)) {
+  if (work_elsewhere(t)) {
+    if (searching)
+      search_again(t);
+  } else if (!atomic_load(&rt->stop)) {
     if (atomic_load(&rt->draining))
       cfiber_notify(rt);
     cfiber_count(&t->waits);
