@@ -285,7 +285,7 @@ accepts() {
 # core_flags COMPILER: what every build of csrc is given, cgo.go's build aside. The reasons
 # stand there.
 core_flags() {
-  local flags='-std=gnu11 -Wall -Wextra -Icsrc/include -fno-omit-frame-pointer'
+  local flags='-std=gnu11 -Wall -Wextra -Icsrc/include -fno-omit-frame-pointer -fasynchronous-unwind-tables'
   if accepts "$1" -fstack-clash-protection; then flags="$flags -fstack-clash-protection"; fi
   echo "$flags"
 }
@@ -364,7 +364,7 @@ cmd_lib() {
     if [ "$(uname -s)" = Linux ]; then defs=-Wl,-z,defs; fi
     $CC -shared ${CFLAGS--O2 -g} ${LDFLAGS-} -o "$dir/$name" "$dir"/*.o \
       -Wl,-soname,"libcfiber.so.$so" -Wl,--version-script="$dir/exported.map" \
-      -Wl,-Bsymbolic-functions $defs -Wl,--as-needed -lpthread -lm
+      -Wl,-Bsymbolic-functions $defs -Wl,--as-needed -pthread -lm
   fi
 
   local to=${DESTDIR-}$prefix
@@ -594,7 +594,7 @@ ctest_build() {
     esac
     start=$SECONDS
     # shellcheck disable=SC2086 # lists of words, and *.o
-    if ! $cc $flags $std -o "$exe" "$t" $core -lpthread -lm ${LDFLAGS-} >"$exe.log" 2>&1; then
+    if ! $cc $flags $std -o "$exe" "$t" $core -pthread -lm ${LDFLAGS-} >"$exe.log" 2>&1; then
       result=1
     else
       result=0
