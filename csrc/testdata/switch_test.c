@@ -3,6 +3,7 @@
  * registers, the FP control word, alignment, other stacks, backtraces.
  */
 #include "core.h"
+#include "probe.h"
 #include "switch.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ static NOINLINE float spill(void) {
   volatile vector v = {1, 2, 3, 4};
   vector w = v + v;
   keep(&w);
-  CHECK((uintptr_t)&w % 16 == 0);
+  CHECK((uintptr_t)&w % _Alignof(vector) == 0);
   return w[3];
 }
 
@@ -45,6 +46,24 @@ static NOINLINE float spill(void) {
 #elif defined(__aarch64__)
 #define ROUND_UP (UINT32_C(1) << 22)
 #define ROUND_MASK (UINT32_C(3) << 22)
+#elif defined(CFIBER_FP_386)
+#define ROUND_UP (UINT32_C(0x0800) << 16)
+#define ROUND_MASK (UINT32_C(0x0c00) << 16)
+#elif defined(CFIBER_FP_ARM)
+#define ROUND_UP (UINT32_C(1) << 22)
+#define ROUND_MASK (UINT32_C(3) << 22)
+#elif defined(CFIBER_FP_RISCV64)
+#define ROUND_UP UINT32_C(3)
+#define ROUND_MASK UINT32_C(7)
+#elif defined(CFIBER_FP_PPC64)
+#define ROUND_UP UINT32_C(2)
+#define ROUND_MASK UINT32_C(3)
+#elif defined(CFIBER_FP_S390X)
+#define ROUND_UP UINT32_C(2)
+#define ROUND_MASK UINT32_C(7)
+#elif defined(CFIBER_FP_LOONG64)
+#define ROUND_UP (UINT32_C(2) << 8)
+#define ROUND_MASK (UINT32_C(3) << 8)
 #endif
 
 #ifdef ROUND_UP
@@ -60,7 +79,7 @@ static int rounding(void) {
   volatile double seventh = one / seven; /* to nearest, it is rounded down in all formats */
   volatile long double lseventh = lone / lseven;
   int up = seventh > 0x1.2492492492492p-3;
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__i386__)
   int lup = lseventh > 0x9.249249249249249p-6L;
   return up == lup ? up : 2;
 #else
@@ -153,110 +172,12 @@ static intptr_t fp_of_fibers(void *unused) {
  */
 #ifndef CFIBER_SANITIZE
 
-/*
- * probe(a, b, c, in, out, fn) loads all callee-saved registers from `in`, calls
- * fn(a, b, c), and stores what they are then in `out`.
- */
-#if defined(__x86_64__)
-#define REGISTERS 6
-__asm__(".text\n"
-        ".p2align 4\n"
-        ".globl cfiber_test_probe\n"
-        "cfiber_test_probe:\n"
-        "  pushq %rbp\n"
-        "  pushq %rbx\n"
-        "  pushq %r12\n"
-        "  pushq %r13\n"
-        "  pushq %r14\n"
-        "  pushq %r15\n"
-        "  pushq %r8\n"
-        "  movq 0(%rcx), %rbp\n"
-        "  movq 8(%rcx), %rbx\n"
-        "  movq 16(%rcx), %r12\n"
-        "  movq 24(%rcx), %r13\n"
-        "  movq 32(%rcx), %r14\n"
-        "  movq 40(%rcx), %r15\n"
-        "  callq *%r9\n"
-        "  popq %r8\n"
-        "  movq %rbp, 0(%r8)\n"
-        "  movq %rbx, 8(%r8)\n"
-        "  movq %r12, 16(%r8)\n"
-        "  movq %r13, 24(%r8)\n"
-        "  movq %r14, 32(%r8)\n"
-        "  movq %r15, 40(%r8)\n"
-        "  popq %r15\n"
-        "  popq %r14\n"
-        "  popq %r13\n"
-        "  popq %r12\n"
-        "  popq %rbx\n"
-        "  popq %rbp\n"
-        "  retq\n");
-#elif defined(__aarch64__)
-#define REGISTERS 18 /* x19-x28, d8-d15 */
-__asm__(".text\n"
-        ".p2align 4\n"
-        ".globl cfiber_test_probe\n"
-        "cfiber_test_probe:\n"
-        "  hint #34\n"
-        "  stp x29, x30, [sp, #-176]!\n"
-        "  mov x29, sp\n"
-        "  stp x19, x20, [sp, #16]\n"
-        "  stp x21, x22, [sp, #32]\n"
-        "  stp x23, x24, [sp, #48]\n"
-        "  stp x25, x26, [sp, #64]\n"
-        "  stp x27, x28, [sp, #80]\n"
-        "  stp d8, d9, [sp, #96]\n"
-        "  stp d10, d11, [sp, #112]\n"
-        "  stp d12, d13, [sp, #128]\n"
-        "  stp d14, d15, [sp, #144]\n"
-        "  str x4, [sp, #160]\n"
-        "  ldp x19, x20, [x3, #0]\n"
-        "  ldp x21, x22, [x3, #16]\n"
-        "  ldp x23, x24, [x3, #32]\n"
-        "  ldp x25, x26, [x3, #48]\n"
-        "  ldp x27, x28, [x3, #64]\n"
-        "  ldp d8, d9, [x3, #80]\n"
-        "  ldp d10, d11, [x3, #96]\n"
-        "  ldp d12, d13, [x3, #112]\n"
-        "  ldp d14, d15, [x3, #128]\n"
-        "  blr x5\n"
-        "  ldr x4, [sp, #160]\n"
-        "  stp x19, x20, [x4, #0]\n"
-        "  stp x21, x22, [x4, #16]\n"
-        "  stp x23, x24, [x4, #32]\n"
-        "  stp x25, x26, [x4, #48]\n"
-        "  stp x27, x28, [x4, #64]\n"
-        "  stp d8, d9, [x4, #80]\n"
-        "  stp d10, d11, [x4, #96]\n"
-        "  stp d12, d13, [x4, #112]\n"
-        "  stp d14, d15, [x4, #128]\n"
-        "  ldp x19, x20, [sp, #16]\n"
-        "  ldp x21, x22, [sp, #32]\n"
-        "  ldp x23, x24, [sp, #48]\n"
-        "  ldp x25, x26, [sp, #64]\n"
-        "  ldp x27, x28, [sp, #80]\n"
-        "  ldp d8, d9, [sp, #96]\n"
-        "  ldp d10, d11, [sp, #112]\n"
-        "  ldp d12, d13, [sp, #128]\n"
-        "  ldp d14, d15, [sp, #144]\n"
-        "  ldp x29, x30, [sp], #176\n"
-        "  ret\n");
-#endif
-
-#ifdef REGISTERS
-/* The name is given, since Mach-O would put an underscore before it. */
-void *probe(void *a, void *b, void *c, const uint64_t *in, uint64_t *out,
-            void (*fn)(void)) __asm__("cfiber_test_probe");
-#endif
-
 /* fn(a, b, c), with the registers watched where there is a probe for them. */
 static void *watched(void *a, void *b, void *c, void (*fn)(void)) {
 #ifdef REGISTERS
-  static uint64_t salt;
-  uint64_t in[REGISTERS], out[REGISTERS];
-  salt++;
-  for (int i = 0; i < REGISTERS; i++)
-    in[i] = salt << 32 | UINT64_C(0x5a000000) | (uint64_t)i;
+  static uintptr_t salt;
+  _Alignas(16) uintptr_t in[REGISTERS], out[REGISTERS];
+  probe_fill(in, ++salt);
   void *result = probe(a, b, c, in, out, fn);
   for (int i = 0; i < REGISTERS; i++) {
     if (in[i] != out[i]) {
@@ -307,18 +228,48 @@ static void test_registers(void (*function)(void)) {
   CHECK(arrivals == 1000);
 }
 
+/* What the ABI has of the stack at a call. A local with it is placed by the compiler on
+ * trust, while for more it would align the frame itself. */
+#if defined(__arm__) || defined(__s390x__)
+#define STACK_ALIGNMENT 8
+#else
+#define STACK_ALIGNMENT 16
+#endif
+
+static NOINLINE void check_alignment(void) {
+  _Alignas(STACK_ALIGNMENT) char local[STACK_ALIGNMENT];
+  keep(local);
+  CHECK((uintptr_t)local % STACK_ALIGNMENT == 0);
+  CHECK(spill() == 8);
+}
+
+/* The frame pointer that the function with this frame address has saved: its caller's. */
+static uintptr_t callers_frame(char *frame) {
+#if defined(__riscv) || defined(__loongarch__)
+  return ((uintptr_t *)frame)[-2];
+#elif defined(__powerpc64__)
+  return **(uintptr_t **)frame; /* its own back chain leads to the caller's */
+#elif defined(__arm__) || defined(__s390x__)
+  (void)frame; /* by default they have no chain of frames */
+  return 0;
+#else
+  return *(uintptr_t *)frame;
+#endif
+}
+
 static size_t unaligned_by;
 
 static void entry_alignment(struct cfiber_thread *t) {
   (void)t;
   char *frame = __builtin_frame_address(0);
-  CHECK((uintptr_t)frame % 16 == 0);
+  check_alignment();
   CHECK(frame > stack && frame <= stack + STACK_BYTES - unaligned_by);
 #ifndef CFIBER_SWITCH_UCONTEXT
   /* Walkers of frame pointers find a zero. */
-  CHECK(*(uintptr_t *)frame == 0);
+  CHECK(callers_frame(frame) == 0);
+#else
+  (void)callers_frame;
 #endif
-  CHECK(spill() == 8);
   arrivals++;
   cfiber_switch(&other_context, main_context, mark(1));
   abort();
@@ -363,8 +314,7 @@ static intptr_t on_main_stack(void *arg) {
   memset(deep, 0x5a, sizeof deep);
   keep(deep);
   CHECK(deep < stack || deep >= stack + STACK_BYTES);
-  CHECK((uintptr_t)__builtin_frame_address(0) % 16 == 0);
-  CHECK(spill() == 8);
+  check_alignment();
   return (intptr_t)arg + 1;
 }
 
@@ -411,14 +361,14 @@ static void test_bare_contexts(void) {
 
 struct trace {
   int n;
-  void *functions[64];
+  uintptr_t functions[64];
 };
 
 static _Unwind_Reason_Code frame(struct _Unwind_Context *context, void *p) {
   struct trace *t = p;
   if (t->n == 64)
     return _URC_END_OF_STACK;
-  t->functions[t->n++] = _Unwind_FindEnclosingFunction((void *)(_Unwind_GetIP(context) - 1));
+  t->functions[t->n++] = _Unwind_GetRegionStart(context);
   return _URC_NO_REASON;
 }
 
@@ -429,8 +379,12 @@ static NOINLINE void take_trace(struct trace *t) {
 }
 
 static int position(const struct trace *t, cfiber_func fn) {
+  uintptr_t address = (uintptr_t)fn;
+#ifdef __arm__
+  address &= ~(uintptr_t)1; /* which tells that it is in Thumb state */
+#endif
   for (int i = 0; i < t->n; i++)
-    if (t->functions[i] == (void *)fn)
+    if (t->functions[i] == address)
       return i;
   return -1;
 }
