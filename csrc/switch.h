@@ -15,6 +15,22 @@
 #elif defined(__aarch64__) && !defined(_WIN32)
 #define CFIBER_SWITCH_ARM64 1
 #define CFIBER_SWITCH_DIRECT 1
+#elif defined(__riscv) && __riscv_xlen == 64 && !defined(__riscv_32e) && !defined(__riscv_64e) &&  \
+    (defined(__riscv_float_abi_double) || defined(__riscv_float_abi_soft))
+#define CFIBER_SWITCH_RISCV64 1
+#define CFIBER_SWITCH_DIRECT 1
+#elif defined(__arm__) && defined(__ARM_EABI__) && defined(__ELF__) && __ARM_ARCH >= 5
+#define CFIBER_SWITCH_ARM 1
+#define CFIBER_SWITCH_DIRECT 1
+#elif defined(__i386__) && defined(__ELF__)
+#define CFIBER_SWITCH_386 1
+#define CFIBER_SWITCH_DIRECT 1
+#elif defined(__powerpc64__) && defined(_CALL_ELF) && _CALL_ELF == 2 && !defined(_SOFT_FLOAT)
+#define CFIBER_SWITCH_PPC64 1
+#define CFIBER_SWITCH_DIRECT 1
+#elif defined(__s390x__) && defined(__ELF__)
+#define CFIBER_SWITCH_S390X 1
+#define CFIBER_SWITCH_DIRECT 1
 #else
 #define CFIBER_SWITCH_UCONTEXT 1
 #endif
@@ -24,6 +40,16 @@
 #define CFIBER_FP_AMD64 1
 #elif defined(__aarch64__) && !defined(_WIN32)
 #define CFIBER_FP_ARM64 1
+#elif defined(__riscv) && __riscv_xlen == 64 && defined(__riscv_flen)
+#define CFIBER_FP_RISCV64 1
+#elif defined(__arm__) && defined(__ARM_FP)
+#define CFIBER_FP_ARM 1
+#elif defined(__i386__) && defined(__ELF__)
+#define CFIBER_FP_386 1
+#elif defined(__powerpc64__) && !defined(_SOFT_FLOAT)
+#define CFIBER_FP_PPC64 1
+#elif defined(__s390x__)
+#define CFIBER_FP_S390X 1
 #else
 #define CFIBER_FP_ROUNDING 1
 #endif
@@ -85,8 +111,9 @@ static inline struct cfiber_thread *cfiber_switch_begin(void **from, char *lo, c
 intptr_t cfiber_call_on(void *sp, intptr_t (*fn)(void *), void *arg);
 
 /*
- * The calling thread's FP control word: MXCSR | x87 << 16 (amd64), FPCR
- * (arm64), elsewhere the rounding mode. No switch changes it by itself.
+ * The calling thread's FP control word: MXCSR | x87 << 16 (amd64, 386), the control
+ * bits of the register for it (arm64, arm, ppc64, s390x), elsewhere the
+ * rounding mode. No switch changes it by itself.
  */
 uint32_t cfiber_fp_get(void);
 void cfiber_fp_set(uint32_t control);
