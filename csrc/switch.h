@@ -31,6 +31,9 @@
 #elif defined(__s390x__) && defined(__ELF__)
 #define CFIBER_SWITCH_S390X 1
 #define CFIBER_SWITCH_DIRECT 1
+#elif defined(__loongarch_lp64) && defined(__loongarch_double_float)
+#define CFIBER_SWITCH_LOONG64 1
+#define CFIBER_SWITCH_DIRECT 1
 #else
 #define CFIBER_SWITCH_UCONTEXT 1
 #endif
@@ -50,6 +53,8 @@
 #define CFIBER_FP_PPC64 1
 #elif defined(__s390x__)
 #define CFIBER_FP_S390X 1
+#elif defined(__loongarch_lp64) && defined(__loongarch_double_float)
+#define CFIBER_FP_LOONG64 1
 #else
 #define CFIBER_FP_ROUNDING 1
 #endif
@@ -112,7 +117,7 @@ intptr_t cfiber_call_on(void *sp, intptr_t (*fn)(void *), void *arg);
 
 /*
  * The calling thread's FP control word: MXCSR | x87 << 16 (amd64, 386), the control
- * bits of the register for it (arm64, arm, ppc64, s390x), elsewhere the
+ * bits of the register for it (arm64, arm, ppc64, s390x, loong64), elsewhere the
  * rounding mode. No switch changes it by itself.
  */
 uint32_t cfiber_fp_get(void);
