@@ -28,7 +28,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
                       that is there; with one of them, the sanitizers address, thread and
                       undefined, ucontext (instead of the assembly), and valgrind; and other
-                      architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x
+                      architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x, and
+                      loong64, of which only the switch is tested
   demo [ARGUMENT...]  run examples/demo
   bench [ARGUMENT...] run cfiberbench, which compares cfiber with others (cmd/cfiberbench)
   bench --peers       install what the others are compiled from
@@ -477,7 +478,7 @@ cmd_ctest() {
   [ $ctest_failed = 0 ]
 }
 
-all_variants='plain lto address thread undefined ucontext valgrind arm64 arm 386 ppc64le riscv64 s390x'
+all_variants='plain lto address thread undefined ucontext valgrind arm64 arm 386 ppc64le riscv64 s390x loong64'
 
 # ctest_variant VARIANT TESTS COMPILERS: the tests in one variant, with all compilers where
 # the compiler matters, else with the first that can.
@@ -501,6 +502,10 @@ ctest_variant() {
         ctest_skip valgrind "not installed"
         return
       fi
+      ;;
+    loong64)
+      ctest_loong64 "$tests"
+      return
       ;;
     arm64) cross=aarch64-linux-gnu qemu=qemu-aarch64 ;;
     arm) cross=arm-linux-gnueabihf qemu=qemu-arm ;;
@@ -543,6 +548,45 @@ ctest_variant() {
     fi
   done
   [ -n "$all$built" ] || ctest_skip "$variant" "no compiler here can build it"
+}
+
+# ctest_loong64 TESTS: no Debian so far has a cross gcc and a C library for it; so this is
+# the switch alone, instead of switch_test, in a program that needs none. Any clang with
+# that target and its lld can build it.
+ctest_loong64() {
+  local target='--target=loongarch64-linux-gnu -march=loongarch64 -mabi=lp64d' c qemu='' compiler=''
+  case " $1 " in *switch_test.c\ *) ;; *)
+    ctest_skip loong64 "only the switch test can be built for it"
+    return
+    ;;
+  esac
+  for c in qemu-loongarch64 qemu-loongarch64-static; do
+    if have $c; then qemu=$c; fi
+  done
+  for c in clang clang-21 clang-20 clang-19 clang-18; do
+    # shellcheck disable=SC2086 # a list of words
+    if [ -z "$compiler" ] && have $c && accepts $c $target -fuse-ld=lld -nostdlib -shared; then compiler=$c; fi
+  done
+  if [ -z "$qemu" ] || [ -z "$compiler" ]; then
+    ctest_skip loong64 "wants qemu-loongarch64, and a clang and lld with that target"
+    return
+  fi
+  local exe=build/ctest/loong64/switch_freestanding log result=0 start=$SECONDS
+  log=$exe.log
+  mkdir -p "${exe%/*}"
+  # shellcheck disable=SC2086 # a list of words
+  $compiler $target -std=gnu11 -O2 -g -Wall -Wextra -ffreestanding -fno-omit-frame-pointer -nostdlibinc \
+    -Icsrc -static -nostdlib -fuse-ld=lld -o $exe csrc/testdata/switch_freestanding.c \
+    csrc/switch_loong64.c csrc/switch_loong64.S >$log 2>&1 || result=$?
+  if [ $result = 0 ]; then limited 120 $qemu $exe >>$log 2>&1 || result=$?; fi
+  if [ $result = 0 ]; then
+    say "PASS $compiler loong64 csrc/testdata/switch_freestanding.c ($((SECONDS - start)) s)"
+    ctest_passed=$((ctest_passed + 1))
+  else
+    say "FAIL $compiler loong64 csrc/testdata/switch_freestanding.c (exit status $result)"
+    sed 's/^/    /' $log
+    ctest_failed=$((ctest_failed + 1))
+  fi
 }
 
 ctest_skip() {
