@@ -329,8 +329,13 @@ int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
   }
   if (e != EINPROGRESS)
     return e ? cfiber_fail(e) : 0;
-  if ((e = wait_connected(fd)) == 0 && (e = connect_outcome(fd)) == 0)
-    cfiber_attempt_connect(fd, addr, addrlen); /* Linux notes the end only in another call */
+  if ((e = wait_connected(fd)) == 0 && (e = connect_outcome(fd)) == 0) {
+    /* Linux notes the end only in another call. And if somebody else has fetched the error,
+     * which is told once, this call still knows that there is no connection. */
+    e = cfiber_attempt_connect(fd, addr, addrlen);
+    if (e == EISCONN)
+      e = 0;
+  }
   return e ? cfiber_fail(e) : 0;
 }
 
