@@ -27,9 +27,10 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
                       that is there; with one of them, the sanitizers address, thread and
-                      undefined, ucontext (instead of the assembly), and valgrind; and other
-                      architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x, and
-                      loong64, of which only the switch is tested
+                      undefined, ucontext (instead of the assembly), and valgrind; kqueue and
+                      kqueue-pipe (the poller of macOS and the BSDs, on Linux by libkqueue);
+                      and other architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x,
+                      and loong64, of which only the switch is tested
   demo [ARGUMENT...]  run examples/demo
   bench [ARGUMENT...] run cfiberbench, which compares cfiber with others (cmd/cfiberbench)
   bench --peers       install what the others are compiled from
@@ -241,6 +242,12 @@ cmd_deps() {
   for tool in $tools; do
     have "$tool" || die "$tool is still missing"
   done
+
+  # For the kqueue variants of the C tests. Not every release has it.
+  if [ "$manager" = apt-get ] && [ -z "${CFIBER_NO_INSTALL:-}" ] && ! pkg-config --exists libkqueue &&
+    ! install_packages apt-get libkqueue-dev; then
+    warn "no libkqueue-dev: the kqueue variants of the C tests will be skipped"
+  fi
 
   # clang's sanitizers, which Debian has in a package of their own, named by the version.
   if [ "$manager" = apt-get ] && ! accepts clang -fsanitize=thread; then
@@ -478,12 +485,12 @@ cmd_ctest() {
   [ $ctest_failed = 0 ]
 }
 
-all_variants='plain lto address thread undefined ucontext valgrind arm64 arm 386 ppc64le riscv64 s390x loong64'
+all_variants='plain lto address thread undefined ucontext valgrind kqueue kqueue-pipe arm64 arm 386 ppc64le riscv64 s390x loong64'
 
 # ctest_variant VARIANT TESTS COMPILERS: the tests in one variant, with all compilers where
 # the compiler matters, else with the first that can.
 ctest_variant() {
-  local variant=$1 tests=$2 compilers=$3 flags='' all='' built='' wrap='' cross='' qemu='' static='' c
+  local variant=$1 tests=$2 compilers=$3 flags='' all='' built='' wrap='' cross='' qemu='' static='' libs='' c
   case $variant in
     plain)
       flags='-O2 -g'
@@ -506,6 +513,20 @@ ctest_variant() {
     loong64)
       ctest_loong64 "$tests"
       return
+      ;;
+    kqueue | kqueue-pipe)
+      if [ "$(uname -s)" != Linux ]; then
+        ctest_skip "$variant" "for Linux only; where kqueue is at home, every variant tests it"
+        return
+      fi
+      if ! have pkg-config || ! pkg-config --exists libkqueue; then
+        ctest_skip "$variant" "pkg-config knows no libkqueue"
+        return
+      fi
+      flags="-O2 -g -DCFIBER_KQUEUE $(pkg-config --cflags libkqueue)"
+      if [ "$variant" = kqueue-pipe ]; then flags="$flags -DCFIBER_KQUEUE_PLAIN"; fi
+      # With what libkqueue itself wants, in case it is there as an archive only.
+      libs="$(pkg-config --libs libkqueue) -lpthread -lrt"
       ;;
     arm64) cross=aarch64-linux-gnu qemu=qemu-aarch64 ;;
     arm) cross=arm-linux-gnueabihf qemu=qemu-arm ;;
@@ -540,7 +561,7 @@ ctest_variant() {
   for c in $compilers; do
     # shellcheck disable=SC2086 # a list of words
     if accepts "$c" $flags; then
-      ctest_build "$c" "$variant" "$flags" "$tests" "$wrap"
+      ctest_build "$c" "$variant" "$flags" "$tests" "$wrap" "$libs"
       built=yes
       [ -n "$all" ] || return 0
     elif [ -n "$all" ]; then
@@ -597,10 +618,10 @@ ctest_skip() {
   fi
 }
 
-# ctest_build COMPILER VARIANT FLAGS TESTS WRAP: one build of the core and all tests on it,
-# each run by the command WRAP.
+# ctest_build COMPILER VARIANT FLAGS TESTS WRAP LIBS: one build of the core and all tests on
+# it, linked with LIBS too, each run by the command WRAP.
 ctest_build() {
-  local compiler=$1 name=$2 flags=$3 tests=$4 wrap=$5 dir cc std t exe start result
+  local compiler=$1 name=$2 flags=$3 tests=$4 wrap=$5 libs=$6 dir cc std t exe start result
   dir=build/ctest/${compiler%% *}-$name
   flags="$(core_flags "$compiler") -Icsrc $flags ${CFLAGS-}"
   # shellcheck disable=SC2086 # lists of words
@@ -638,7 +659,7 @@ ctest_build() {
     esac
     start=$SECONDS
     # shellcheck disable=SC2086 # lists of words, and *.o
-    if ! $cc $flags $std -o "$exe" "$t" $core -pthread -lm ${LDFLAGS-} >"$exe.log" 2>&1; then
+    if ! $cc $flags $std -o "$exe" "$t" $core $libs -pthread -lm ${LDFLAGS-} >"$exe.log" 2>&1; then
       result=1
     else
       result=0

@@ -17,6 +17,7 @@
 #include "testing.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -490,6 +491,17 @@ static int open_descriptors(void) {
   return n;
 }
 
+static bool all_closed(int before) {
+#if defined(CFIBER_KQUEUE) && defined(__linux__)
+  /* libkqueue closes what belongs to a kqueue on a thread of its own, when that has noticed
+   * that the kqueue was closed. The thread keeps two descriptors. The alarm ends this. */
+  before += 2;
+  while (open_descriptors() > before)
+    sched_yield();
+#endif
+  return open_descriptors() == before;
+}
+
 int main(int argc, char **argv) {
   const char *given = argc > 1 ? argv[1] : getenv("CFIBER_STRESS_SEED");
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)cfiber_now();
@@ -509,7 +521,7 @@ int main(int argc, char **argv) {
     CHECK(r == (intptr_t)(job.seed >> 8));
     CHECK(atomic_load(&spawned) == atomic_load(&ended));
     CHECK(atomic_load(&pairs) == 0);
-    CHECK(open_descriptors() == before);
+    CHECK(all_closed(before));
   }
   printf("%d fibers, %d failures\n", atomic_load(&spawned), atomic_load(&failures));
   return atomic_load(&failures) != 0;
