@@ -561,7 +561,9 @@ void cfiber_fd_pass(struct cfiber_runtime *rt, int fd, enum direction dir,
 /* The same for several descriptors, until `when` at the latest (then ETIMEDOUT). */
 struct fd_interest {
   int fd;
-  bool wants[2]; /* by direction */
+  bool wants[2];    /* by direction */
+  bool urgent;      /* wants POLLPRI, which is told with DIR_READ */
+  bool urgent_only; /* and nothing else, so that without it the wait would never end */
   struct fd_attempt attempt[2];
 };
 int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, size_t n,

@@ -60,6 +60,7 @@ struct waiters {
 struct fd_entry {
   _Atomic(uint32_t) lock;
   uint32_t generation;
+  bool urgent;                 /* urgent data is reported, too */
   struct cfiber_thread *owner; /* in whose poller it is; NULL: in none */
   _Atomic(uint32_t) sequence[2];
   struct waiters waiters[2];
@@ -173,6 +174,7 @@ static int add(struct cfiber_thread *t, struct fd_entry *entry, int fd) {
   forget_state(entry);
   int e = cfiber_poller_add(&t->poller, fd, ++entry->generation);
   entry->owner = e ? NULL : t;
+  entry->urgent = false;
   return e;
 }
 
@@ -342,6 +344,22 @@ static void delist_all(struct fd_interest *interests, struct any_wait *waits, si
         delist(waits[i].entry, dir, &waits[i].waiter[dir]);
 }
 
+/*
+ * Has urgent data reported to who has just been linked as a reader. Where the
+ * system cannot, this is an error only to who waits for nothing else: many ask
+ * for POLLPRI beside POLLIN and have never seen it.
+ */
+static int enlist_urgent(struct fd_entry *entry, const struct fd_interest *in) {
+  int e = 0;
+  cfiber_lock(&entry->lock);
+  if (entry->owner && !entry->urgent) { /* no owner: closed meanwhile, of which the waiter hears */
+    e = cfiber_poller_add_urgent(&entry->owner->poller, in->fd, entry->generation);
+    entry->urgent = e == 0;
+  }
+  cfiber_unlock(&entry->lock);
+  return e == ENOTSUP && !in->urgent_only ? 0 : e;
+}
+
 /* Links everything. *n_linked is how far it came. */
 static int enlist_all(struct cfiber_thread *t, uint64_t epoch, struct fd_interest *interests,
                       struct any_wait *waits, size_t n, bool *changed, bool *old,
@@ -368,6 +386,8 @@ static int enlist_all(struct cfiber_thread *t, uint64_t epoch, struct fd_interes
       *changed |= one_changed;
       if (e == EPERM)
         e = 0; /* always ready: poll has said so */
+      else if (!e && !one_changed && dir == DIR_READ && in->urgent)
+        e = enlist_urgent(waits[i].entry, in);
       if (e || *changed)
         return e;
     }

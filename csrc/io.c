@@ -375,6 +375,8 @@ static void set_interest(struct fd_interest *in, const struct pollfd *p) {
   in->wants[DIR_WRITE] = p->events & POLLOUT;
   /* Errors and hang-ups, which poll always reports, come with either. */
   in->wants[DIR_READ] = !(p->events & POLLOUT) || (p->events & (POLLIN | POLLPRI));
+  in->urgent = p->events & POLLPRI;
+  in->urgent_only = in->urgent && !(p->events & ~POLLPRI);
 }
 
 /* Waits for readiness until `when`: the number ready, 0 past it, or negative errno. */

@@ -36,6 +36,12 @@ void cfiber_poller_close(struct poller *p);
  */
 int cfiber_poller_add(struct poller *p, int fd, uint32_t generation);
 
+/*
+ * Sees to it that urgent data (POLLPRI) of an fd that is registered is an event
+ * for reading. ENOTSUP: the system reports none, at all or for this kind of file.
+ */
+int cfiber_poller_add_urgent(struct poller *p, int fd, uint32_t generation);
+
 /* True if fd is still registered; reports its readiness once more. */
 bool cfiber_poller_confirm(struct poller *p, int fd, uint32_t generation);
 

@@ -56,6 +56,11 @@ int cfiber_poller_add(struct poller *p, int fd, uint32_t generation) {
   return e == EEXIST ? control(p, EPOLL_CTL_MOD, fd, generation) : e;
 }
 
+int cfiber_poller_add_urgent(struct poller *p, int fd, uint32_t generation) {
+  (void)p, (void)fd, (void)generation;
+  return 0; /* EPOLLPRI is in every registration */
+}
+
 bool cfiber_poller_confirm(struct poller *p, int fd, uint32_t generation) {
   return control(p, EPOLL_CTL_MOD, fd, generation) == 0;
 }

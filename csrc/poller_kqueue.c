@@ -203,6 +203,24 @@ int cfiber_poller_add(struct poller *p, int fd, uint32_t generation) {
 }
 
 /*
+ * A filter of its own, for those who ask: of the rest, few would ever see an
+ * event of it. FreeBSD and NetBSD have none, and EVFILT_READ keeps silent there.
+ */
+int cfiber_poller_add_urgent(struct poller *p, int fd, uint32_t generation) {
+#if defined(EVFILT_EXCEPT) && defined(NOTE_OOB)
+  struct kevent k;
+  int e;
+  set(&k, fd, EVFILT_EXCEPT, EV_ADD | EV_CLEAR, generation);
+  k.fflags = NOTE_OOB;
+  apply(p->fd, &k, 1, &e);
+  return is_refusal(e) ? ENOTSUP : e;
+#else
+  (void)p, (void)fd, (void)generation;
+  return ENOTSUP;
+#endif
+}
+
+/*
  * To be deleted is what proves that it was there, on all systems, and adding it
  * again what reports its readiness. (libkqueue also deletes what it should have
  * dropped; then the answer is true, and made true by the second step.)
@@ -245,7 +263,7 @@ static void deliver(struct cfiber_thread *t, const struct kevent *k) {
   bool both = k->flags & (EV_EOF | EV_ERROR);
   enum readiness end = both ? READY_FOR_GOOD : NOT_READY;
   cfiber_fd_event(t, (int)k->ident, (uint32_t)(uintptr_t)k->udata,
-                  k->filter == EVFILT_READ && !both ? READY : end,
+                  k->filter != EVFILT_WRITE && !both ? READY : end, /* EVFILT_EXCEPT as well */
                   k->filter == EVFILT_WRITE && !both ? READY : end);
 }
 

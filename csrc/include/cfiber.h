@@ -199,12 +199,18 @@ int cfiber_accept(int fd, struct sockaddr *addr, socklen_t *addrlen);
  */
 int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen);
 
-/* timeout in milliseconds, negative: none. */
+/*
+ * timeout in milliseconds, negative: none. Where the system does not report
+ * urgent data (POLLPRI) to kqueue, as on FreeBSD and NetBSD, or not for this
+ * kind of file, a wait for POLLPRI alone fails with ENOTSUP; beside other events
+ * it is noticed only when one of those comes.
+ */
 int cfiber_poll(struct pollfd *fds, nfds_t n, int timeout);
 
 /*
  * Waits until fd is ready for one of events (POLLIN, POLLOUT, POLLPRI) and
- * returns those that are, with POLLERR and POLLHUP where they hold.
+ * returns those that are, with POLLERR and POLLHUP where they hold. POLLPRI as
+ * in cfiber_poll.
  */
 int cfiber_wait_fd(int fd, int events);
 

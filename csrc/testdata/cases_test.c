@@ -29,6 +29,7 @@ static const struct {
     CASE(poll, false),
     CASE(close_wakes_poll, false),
     CASE(poll_beside_read, false),
+    CASE(urgent, false),
     CASE(duplicates, false),
     CASE(full_duplex, false),
     CASE(cancel, false),

@@ -7,6 +7,7 @@
 #define cfiber_poller_open tested_open
 #define cfiber_poller_close tested_close
 #define cfiber_poller_add tested_add
+#define cfiber_poller_add_urgent tested_add_urgent
 #define cfiber_poller_confirm tested_confirm
 #define cfiber_poller_wait tested_wait
 #define cfiber_poller_wake tested_wake

@@ -546,6 +546,55 @@ intptr_t case_poll_beside_read(void *p) {
   return 0;
 }
 
+/* The systems that report urgent data to a poller. */
+#if (defined(__linux__) && !defined(CFIBER_KQUEUE)) || defined(__APPLE__) ||                       \
+    defined(__OpenBSD__) || defined(__DragonFly__)
+#define URGENT_IS_REPORTED 1
+#else
+#define URGENT_IS_REPORTED 0
+#endif
+
+struct wanted {
+  int fd, events;
+};
+
+static intptr_t wait_for(void *p) {
+  struct wanted *w = p;
+  int r = cfiber_wait_fd(w->fd, w->events);
+  return r < 0 ? -errno : r;
+}
+
+intptr_t case_urgent(void *p) {
+  (void)p;
+  struct sockaddr_in addr;
+  int l = listener(&addr, 1), c = socket(AF_INET, SOCK_STREAM, 0);
+  char b;
+  CHECK(cfiber_connect(c, (struct sockaddr *)&addr, sizeof addr) == 0);
+  int s = cfiber_accept(l, NULL, NULL);
+  CHECK(s >= 0);
+  for (int i = 0; i < 2; i++) { /* with a new registration, and with one that is there */
+    struct wanted urgent = {s, POLLPRI}, any = {s, POLLIN | POLLPRI};
+    cfiber_t *f = go(wait_for, &urgent);
+    if (URGENT_IS_REPORTED) {
+      settle();
+      CHECK(send(c, "!", 1, MSG_OOB) == 1);
+      CHECK(joined(f) & POLLPRI);
+      CHECK(recv(s, &b, 1, MSG_OOB) == 1 && b == '!');
+    } else {
+      CHECK(joined(f) == -ENOTSUP);
+    }
+    f = go(wait_for, &any); /* is not refused anywhere */
+    settle();
+    CHECK(cfiber_write(c, "n", 1) == 1);
+    CHECK(joined(f) & POLLIN);
+    CHECK(cfiber_read(s, &b, 1) == 1 && b == 'n');
+  }
+  close(c);
+  close(s);
+  close(l);
+  return 0;
+}
+
 intptr_t case_duplicates(void *p) {
   (void)p;
   int fds[2];

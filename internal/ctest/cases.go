@@ -33,6 +33,7 @@ var Cases = []Case{
 	{"poll", unsafe.Pointer(C.case_poll), false},
 	{"close wakes poll", unsafe.Pointer(C.case_close_wakes_poll), false},
 	{"poll beside read", unsafe.Pointer(C.case_poll_beside_read), false},
+	{"urgent", unsafe.Pointer(C.case_urgent), false},
 	{"duplicates", unsafe.Pointer(C.case_duplicates), false},
 	{"full duplex", unsafe.Pointer(C.case_full_duplex), false},
 	{"cancel", unsafe.Pointer(C.case_cancel), false},

@@ -21,6 +21,7 @@ intptr_t case_many_timers(void *);
 intptr_t case_poll(void *);
 intptr_t case_close_wakes_poll(void *);
 intptr_t case_poll_beside_read(void *);
+intptr_t case_urgent(void *);
 intptr_t case_duplicates(void *);
 intptr_t case_full_duplex(void *);
 intptr_t case_cancel(void *);
