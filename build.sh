@@ -31,6 +31,9 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       kqueue-pipe (the poller of macOS and the BSDs, on Linux by libkqueue);
                       and other architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x,
                       and loong64, of which only the switch is tested
+  cross               check that all compiles for macOS, which wants zig (as $ZIG, or in the
+                      path), the assembly for the BSDs, which wants clang, and the Go code
+                      for the BSDs. Nothing of it is run
   demo [ARGUMENT...]  run examples/demo
   bench [ARGUMENT...] run cfiberbench, which compares cfiber with others (cmd/cfiberbench)
   bench --peers       install what the others are compiled from
@@ -280,10 +283,16 @@ version() {
 
 # accepts COMPILER FLAG...: whether it compiles and links with them, without a word.
 accepts() {
-  local compiler=$1 dir ok=1
+  local compiler=$1
   shift
+  links 'int main(void) { return 0; }' "$compiler" "$@"
+}
+
+links() { # links PROGRAM COMPILER FLAG...: the same for the text of a C program
+  local program=$1 compiler=$2 dir ok=1
+  shift 2
   dir=$(mktemp -d "${TMPDIR:-/tmp}/cfiber.XXXXXX")
-  echo 'int main(void) { return 0; }' >"$dir/t.c"
+  echo "$program" >"$dir/t.c"
   # shellcheck disable=SC2086 # it may hold flags
   if $compiler "$@" -o "$dir/t" "$dir/t.c" >"$dir/log" 2>&1 && [ ! -s "$dir/log" ]; then ok=0; fi
   rm -rf "$dir"
@@ -487,6 +496,12 @@ cmd_ctest() {
 
 all_variants='plain lto address thread undefined ucontext valgrind kqueue kqueue-pipe arm64 arm 386 ppc64le riscv64 s390x loong64'
 
+makecontext_program='#define _XOPEN_SOURCE 700
+#include <ucontext.h>
+static ucontext_t u;
+static void f(void) {}
+int main(void) { makecontext(&u, f, 0); return 0; }'
+
 # ctest_variant VARIANT TESTS COMPILERS: the tests in one variant, with all compilers where
 # the compiler matters, else with the first that can.
 ctest_variant() {
@@ -501,7 +516,15 @@ ctest_variant() {
       flags='-O3 -g -flto'
       all=yes
       ;;
-    ucontext) flags='-O2 -g -DCFIBER_UCONTEXT' ;;
+    ucontext)
+      flags='-O2 -g -DCFIBER_UCONTEXT'
+      # musl and OpenBSD have no such functions.
+      if ! links "$makecontext_program" "${compilers%% *}" -w; then
+        say "SKIP ucontext: this system has no makecontext"
+        ctest_skipped=$((ctest_skipped + 1))
+        return
+      fi
+      ;;
     valgrind)
       flags='-O1 -g -DCFIBER_VALGRIND'
       wrap='valgrind -q --error-exitcode=99'
@@ -708,7 +731,6 @@ staticcheck() {
 
 cmd_lint() {
   need_go
-  need clang-format || exit 1
   need cc || exit 1
   local bad=0 out c tool
 
@@ -720,14 +742,19 @@ cmd_lint() {
   fi
 
   say "clang-format"
-  out=$(c_files | while read -r -d '' c; do clang-format "$c" | diff -u "$c" - || true; done)
-  if [ -n "$out" ]; then
-    say "$out"
-    bad=1
+  if need clang-format; then
+    out=$(c_files | while read -r -d '' c; do clang-format "$c" | diff -u "$c" - || true; done)
     case $(clang-format --version) in
-      *' 14.'*) say "./build.sh fmt formats" ;;
-      *) say "./build.sh fmt formats; but the style of record is that of version 14, and this is another" ;;
+      *' 14.'*)
+        if [ -n "$out" ]; then
+          say "$out" "./build.sh fmt formats"
+          bad=1
+        fi
+        ;;
+      *) [ -z "$out" ] || skipped clang-format "the style of record is that of version 14; this one differs" || bad=1 ;;
     esac
+  else
+    skipped clang-format "not installed" || bad=1
   fi
 
   # With and without CFIBER_CGO, which some of the code depends on.
@@ -770,6 +797,81 @@ cmd_lint() {
   return $bad
 }
 
+# ---- Other systems -----------------------------------------------------------
+
+# cross_c ZIG ARCH: the core and the C tests for macOS, to programs that cannot run here.
+cross_c() {
+  local cc="$1 cc -target $2-macos" dir=build/cross/$2-macos flags t
+  flags="$(core_flags "$cc") -Icsrc -Werror -O2 -g"
+  # shellcheck disable=SC2086 # lists of words
+  compile "$cc" "$dir-cgo" $flags -DCFIBER_CGO &&
+    compile "$cc" "$dir" $flags || return
+  for t in csrc/testdata/*_test.c; do
+    # shellcheck disable=SC2086
+    $cc $flags -o "$dir/$(basename "${t%.c}")" "$t" "$dir"/*.o || return
+  done
+  # shellcheck disable=SC2086
+  $1 c++ -target "$2-macos" $flags -std=gnu++17 -o "$dir/exceptions_test" \
+    csrc/testdata/exceptions_test.cc "$dir"/*.o
+}
+
+# cross_cc ZIG ARCH: prints the path of a compiler for cgo. zig has no frameworks of macOS and
+# does not know some flags of its linker; Go's own packages ask for them, and cfiber for none.
+cross_cc() {
+  local path=$root/build/cross/cc-$2
+  mkdir -p "$root/build/cross"
+  cat >"$path" <<EOF
+#!/usr/bin/env bash
+args=()
+while [ \$# -gt 0 ]; do
+  case \$1 in
+    -framework) shift ;;
+    -lresolv | -Wl,-x | -Wl,-S | -Wl,--compress-debug-sections=* | -Qunused-arguments) ;;
+    *) args+=("\$1") ;;
+  esac
+  shift
+done
+exec $1 cc -target $2-macos "\${args[@]}"
+EOF
+  chmod +x "$path"
+  echo "$path"
+}
+
+cmd_cross() {
+  need_go
+  local bad=0 zig=${ZIG:-zig} arch goarch s t
+  for s in freebsd netbsd openbsd dragonfly; do
+    say "go vet for $s"
+    GOOS=$s GOARCH=amd64 CGO_ENABLED=0 go vet ./... || bad=1
+  done
+  if have clang; then
+    for t in x86_64-unknown-freebsd aarch64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd; do
+      say "assembly for $t"
+      mkdir -p "build/cross/$t"
+      for s in csrc/*.S; do
+        clang "--target=$t" -ffreestanding -c -o "build/cross/$t/$(basename "$s").o" "$s" || bad=1
+      done
+    done
+  else
+    skipped "assembly for the BSDs" "no clang" || bad=1
+  fi
+  if ! have "$zig"; then
+    skipped macOS "no zig, whose compiler brings what macOS has for headers and libraries" || bad=1
+    return $bad
+  fi
+  for arch in aarch64 x86_64; do
+    say "C for $arch-macos"
+    cross_c "$zig" $arch || bad=1
+    goarch=amd64
+    if [ $arch = aarch64 ]; then goarch=arm64; fi
+    say "Go for $arch-macos"
+    s=$(cross_cc "$zig" $arch)
+    GOOS=darwin GOARCH=$goarch CGO_ENABLED=1 CC=$s go vet ./... || bad=1
+    GOOS=darwin GOARCH=$goarch CGO_ENABLED=1 CC=$s go build ./... || bad=1
+  done
+  return $bad
+}
+
 go_test() { # go_test ARGUMENT...: shows failures, skips and a line for each package
   go_test_in . "$@"
 }
@@ -793,16 +895,31 @@ step_variants() {
   cmd_ctest "$@"
 }
 step_go() { go_test -timeout 10m -skip '^TestPackaging' ./...; }
-step_race() { go_test -timeout 15m -race -skip '^TestPackaging' .; }
-step_asan() {
+step_race() {
   case $(go env GOOS)/$(go env GOARCH) in
-    linux/amd64 | linux/arm64 | linux/riscv64 | linux/loong64 | linux/ppc64le) ;;
+    linux/* | darwin/* | freebsd/amd64 | netbsd/amd64) ;;
     *)
-      skipped asan "go test -asan does not know this system"
+      say "SKIP race: go test -race does not know this system"
       count 0 0 1
       return
       ;;
   esac
+  go_test -timeout 15m -race -skip '^TestPackaging' .
+}
+step_asan() {
+  case $(go env GOOS)/$(go env GOARCH) in
+    linux/amd64 | linux/arm64 | linux/riscv64 | linux/loong64 | linux/ppc64le) ;;
+    *)
+      say "SKIP asan: go test -asan does not know this system"
+      count 0 0 1
+      return
+      ;;
+  esac
+  if ! accepts "${CC:-cc}" -fsanitize=address; then # as on musl
+    count 0 0 1
+    skipped asan "the C compiler has no AddressSanitizer"
+    return
+  fi
   go_test -timeout 10m -asan -short -skip '^TestPackaging' .
 }
 step_packaging() { go_test -timeout 25m -run '^TestPackaging' .; }
@@ -906,7 +1023,7 @@ bench_peers() {
 }
 
 case ${1:-} in
-  lib | test | ctest | demo | bench | lint | fmt | deps)
+  lib | test | ctest | cross | demo | bench | lint | fmt | deps)
     command=$1
     shift
     "cmd_$command" "$@"
