@@ -22,7 +22,7 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       install it with cfiber.h and the pkg-config files below DIR
                       (default build/prefix; $DESTDIR is honoured)
   test [STEP...]      run every check, or only the steps named:
-                      lint ctest variants go race asan packaging bench
+                      lint model ctest variants go race asan packaging bench
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
@@ -234,6 +234,7 @@ cmd_deps() {
     # What a bare image lacks and no command's absence shows: the certificates that go's
     # downloads are checked with, and Boost's switch, which a benchmark measures too.
     [ -e /etc/ssl/certs/ca-certificates.crt ] || packages="$packages ca-certificates"
+    have spin || packages="$packages spin" # the model checker
     [ -e /usr/include/boost/context/detail/fcontext.hpp ] || packages="$packages libboost-context-dev"
   fi
   # shellcheck disable=SC2086 # a list of words
@@ -925,6 +926,15 @@ step_asan() {
 step_packaging() { go_test -timeout 25m -run '^TestPackaging' .; }
 
 # That all of it works; no time is asserted.
+step_model() {
+  if ! have spin || ! have gcc; then
+    count 0 0 1
+    skipped model "the models want spin and gcc"
+    return
+  fi
+  model/check.sh
+  count 1 0 0
+}
 step_bench() {
   go_test_in cmd/cfiberbench -timeout 10m ./...
   cfiberbench
@@ -932,7 +942,7 @@ step_bench() {
   count 1 0 0
 }
 
-all_steps='lint ctest variants go race asan packaging bench'
+all_steps='lint model ctest variants go race asan packaging bench'
 
 cmd_test() {
   need_go
