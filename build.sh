@@ -23,6 +23,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       (default build/prefix; $DESTDIR is honoured)
   test [STEP...]      run every check, or only the steps named:
                       lint model ctest variants go race asan packaging bench
+  check               run test and all that takes longer: the other variants and architectures
+                      of the C tests, cross, and the larger models
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
@@ -977,6 +979,17 @@ cmd_test() {
   return $failed
 }
 
+cmd_check() {
+  local failed=0 v
+  cmd_test || failed=1
+  for v in valgrind kqueue kqueue-pipe arm 386 ppc64le riscv64 s390x loong64; do
+    cmd_ctest --variant $v || failed=1
+  done
+  cmd_cross || failed=1
+  if have spin; then model/check.sh --long || failed=1; fi
+  return $failed
+}
+
 cmd_demo() {
   need_go
   need cc || exit 1
@@ -1033,7 +1046,7 @@ bench_peers() {
 }
 
 case ${1:-} in
-  lib | test | ctest | cross | demo | bench | lint | fmt | deps)
+  lib | test | check | ctest | cross | demo | bench | lint | fmt | deps)
     command=$1
     shift
     "cmd_$command" "$@"
