@@ -981,7 +981,7 @@ cmd_test() {
 
 cmd_check() {
   local failed=0 v
-  cmd_test || failed=1
+  "$BASH" "$root/build.sh" test || failed=1
   for v in valgrind kqueue kqueue-pipe arm 386 ppc64le riscv64 s390x loong64; do
     cmd_ctest --variant $v || failed=1
   done
