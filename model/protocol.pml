@@ -92,8 +92,8 @@ inline head_moves(v) {
   w = 0
 }
 
-/* Half of v into hand[base .. base + n). In two steps: what it read, and the exchange. */
-inline ring_grab(v, base) {
+/* Half of v into hand[0 .. n). In two steps: what it read, and the exchange. */
+inline ring_grab(v) {
   do
   :: d_step { n = len(ring[v]); n = n - n / 2; watch[self] = v + 1 };
      if
@@ -102,7 +102,7 @@ inline ring_grab(v, base) {
           n > 0 && watch[self] == v + 1 ->
           k = 0;
           do
-          :: k < n -> ring[v]?hand[base + k]; got(hand[base + k]); k++
+          :: k < n -> ring[v]?hand[k]; got(hand[k]); k++
           :: else -> break
           od;
           k = 0;
@@ -234,14 +234,28 @@ inline inject(fp) {
   d_step { put(fp); next[fp] = injected; injected = fp }
 }
 
-inline shed() {
-  ring_grab(self, RING_SIZE / 2);
+/* The older half of a full ring goes to the global queue. */
+inline make_room() {
+  atomic {                    /* ring_pop_all */
+    n = 0;
+    do
+    :: len(ring[self]) > 0 -> ring[self]?hand[RING_SIZE / 2 + n]; got(hand[RING_SIZE / 2 + n]); n++
+    :: else -> break
+    od;
+    head_moves(self)
+  };
+  s = (n > RING_SIZE / 2 -> RING_SIZE / 2 : 0);
   i = 0;
   do
-  :: i < n -> inject(hand[RING_SIZE / 2 + i]); d_step { hand[RING_SIZE / 2 + i] = 0; i++ }
+  :: i < n ->
+     if
+     :: i < s -> inject(hand[RING_SIZE / 2 + i])
+     :: else -> atomic { put(hand[RING_SIZE / 2 + i]); ring[self]!hand[RING_SIZE / 2 + i] }
+     fi;
+     atomic { hand[RING_SIZE / 2 + i] = 0; i++ }
   :: else -> break
   od;
-  atomic { i = 0; n = 0 };
+  atomic { i = 0; n = 0; s = 0 };
 #ifndef MUTANT_SHED_SILENTLY
   wake_searcher(self)
 #else
@@ -253,7 +267,7 @@ inline shed() {
 inline push_movable(fp) {
   do
   :: atomic { len(ring[self]) < RING_SIZE -> put(fp); ring[self]!fp }; break
-  :: len(ring[self]) == RING_SIZE -> shed()
+  :: len(ring[self]) == RING_SIZE -> make_room()
   od
 }
 
@@ -343,6 +357,7 @@ inline own() {
   od
 }
 
+/* refill_from_global, and admit_from_global of fibers that have started. */
 inline take_global() {
   if
   :: injected != 0 || global_size != 0 ->
@@ -417,7 +432,7 @@ inline steal() {
      fi;
      if
      :: found ->
-        ring_grab(v, 0);
+        ring_grab(v);
         d_step { j = n; n = 0; k = 0; found = (j > 0) };
         do
         :: k < j -> push_movable(hand[k]); atomic { hand[k] = 0; k++ }
@@ -602,7 +617,10 @@ inline look_around() {
   poll();
   timers_fire();
   take_handed_over();
-  take_global();
+  if
+  :: len(ring[self]) == 0 || len(local_queue[self]) == 0 -> take_global()
+  :: else
+  fi;
   found = false
 }
 
@@ -628,7 +646,7 @@ inline end_search() {
 /* The locals of whoever runs these. */
 #define LOCALS \
   byte f, t, v, w, s, i, j, k, m, n, start, chosen, old, oldest, list; \
-  byte hand[RING_SIZE]; \
+  byte hand[RING_SIZE + RING_SIZE / 2]; \
   bool found, again, was_searching, event, left
 
 /*
