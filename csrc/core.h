@@ -513,6 +513,9 @@ struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber 
 /* What must happen now and then while there are fibers to run: timers, events, what is handed over.
  */
 void cfiber_look_around(struct cfiber_thread *t);
+/* After it, if t does not go on with what its queues hold: sees to it that others look at its ring.
+ */
+void cfiber_offer_ring(struct cfiber_thread *t);
 /* From the running fiber f to `callee`, which has been prepared; f is on no queue meanwhile. */
 void cfiber_call(struct cfiber_thread *t, struct cfiber *f, struct cfiber *callee);
 /* Lets others run, if there are any. Returns the thread the fiber resumes on. */

@@ -112,8 +112,12 @@ static bool others_first(struct cfiber_thread *t) {
   if (t->tick > 1)
     return false;
   cfiber_look_around(t);
-  if (t->now - t->ring_served < RING_PATIENCE)
-    return t->local.head != NULL;
+  if (t->now - t->ring_served < RING_PATIENCE) {
+    if (t->local.head)
+      return true;
+    cfiber_offer_ring(t);
+    return false;
+  }
   t->picks |= 3; /* now the ring is next */
   return true;
 }

@@ -375,6 +375,11 @@ static void offer(struct cfiber_thread *t, uint32_t n) {
     wake_searcher(t->runtime, t);
 }
 
+void cfiber_offer_ring(struct cfiber_thread *t) {
+  if (ring_maybe(t) && t->runtime->allocated > 1)
+    wake_searcher(t->runtime, t);
+}
+
 /* Sorts a list, newest first, into t's queues. */
 static void accept_list(struct cfiber_thread *t, uintptr_t head) {
   struct cfiber *f = (struct cfiber *)head, *oldest = NULL, *next;
