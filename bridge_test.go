@@ -4,6 +4,7 @@ package cfiber
 
 import (
 	"context"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,7 @@ func spawn(t testing.TB, rt *Runtime, fn, arg unsafe.Pointer, attr ...Attr) *Fib
 
 func TestCallReturns(t *testing.T) {
 	rt := openTest(t, Options{})
-	for _, n := range []int{0, 1, -1, 42, 1 << 40} {
+	for _, n := range []int{0, 1, -1, 42, math.MaxInt} {
 		if got := call(t, rt, ctest.Return, number(n)); got != n {
 			t.Errorf("got %d, want %d", got, n)
 		}

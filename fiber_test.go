@@ -5,6 +5,7 @@ package cfiber
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -47,7 +48,7 @@ func TestBadArguments(t *testing.T) {
 		"nil function":   func() error { _, err := rt.Spawn(nil, nil); return err },
 		"two attrs":      func() error { _, err := rt.Spawn(ctest.Return, nil, Attr{}, Attr{}); return err },
 		"small stack":    func() error { _, err := rt.Spawn(ctest.Return, nil, Attr{StackSize: 1}); return err },
-		"large stack":    func() error { _, err := rt.Spawn(ctest.Return, nil, Attr{StackSize: 2 << 30}); return err },
+		"large stack":    func() error { _, err := rt.Spawn(ctest.Return, nil, Attr{StackSize: math.MaxInt}); return err },
 		"negative stack": func() error { _, err := rt.Spawn(ctest.Return, nil, Attr{StackSize: -1}); return err },
 		"call nil":       func() error { _, err := rt.Call(context.Background(), nil, nil); return err },
 		"threads":        func() error { _, err := New(Options{Threads: -1}); return err },

@@ -5,6 +5,7 @@ package cfiber
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -70,7 +71,7 @@ func TestOverflow(t *testing.T) {
 		if kind == "large frames" {
 			fn = ctest.RecurseLarge
 		}
-		rt.Call(context.Background(), fn, number(1<<40), Attr{Name: "deep one"})
+		rt.Call(context.Background(), fn, number(math.MaxInt), Attr{Name: "deep one"})
 		fmt.Println("returned")
 		return
 	}
