@@ -522,7 +522,8 @@ ctest_variant() {
     ucontext)
       flags='-O2 -g -DCFIBER_UCONTEXT'
       # musl and OpenBSD have no such functions.
-      if ! links "$makecontext_program" "${compilers%% *}" -w; then
+      for c in $compilers; do break; done
+      if ! links "$makecontext_program" "$c" -w; then
         say "SKIP ucontext: this system has no makecontext"
         ctest_skipped=$((ctest_skipped + 1))
         return
