@@ -10,7 +10,12 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-work=${TMPDIR:-/tmp}/cfiber-model.$UID
+work=${CFIBER_MODEL_WORK:-}
+if [ -z "$work" ]; then
+  work=$(mktemp -d "${TMPDIR:-/tmp}/cfiber-model.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  export CFIBER_MODEL_WORK=$work # for the instances that check one each
+fi
 
 # Model, name and flags. A mutant runs where it is seen soonest.
 models='
