@@ -871,7 +871,7 @@ cmd_cross() {
     say "Go for $arch-macos"
     s=$(cross_cc "$zig" $arch)
     GOOS=darwin GOARCH=$goarch CGO_ENABLED=1 CC=$s go vet ./... || bad=1
-    GOOS=darwin GOARCH=$goarch CGO_ENABLED=1 CC=$s go build ./... || bad=1
+    GOOS=darwin GOARCH=$goarch CGO_ENABLED=1 CC=$s go build -ldflags=-w ./... || bad=1 # -w: strip here knows no Mach-O
   done
   return $bad
 }

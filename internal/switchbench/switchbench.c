@@ -1,6 +1,10 @@
 /*
  * switchbench.c - two contexts that switch to each other, by several means.
  */
+#ifdef __APPLE__ /* whose ucontext.h wants to be asked so */
+#define _XOPEN_SOURCE 700
+#define _DARWIN_C_SOURCE
+#endif
 #include "switchbench.h"
 #include "switch.h"
 
