@@ -9,7 +9,6 @@
 #include "switch.h"
 
 #include <stdlib.h>
-#include <ucontext.h>
 
 static char stack[64 * 1024] __attribute__((aligned(64)));
 
@@ -110,6 +109,13 @@ void sb_three(long n) {
 
 /* ---- swapcontext ---------------------------------------------------------------- */
 
+/* Not every C library has it: musl and OpenBSD's do not. */
+#if defined(__GLIBC__) || defined(__APPLE__) || defined(__FreeBSD__) || defined(__NetBSD__) ||     \
+    defined(__DragonFly__)
+const int sb_has_swapcontext = 1;
+
+#include <ucontext.h>
+
 static ucontext_t uhere, uthere;
 
 static void bounce_ucontext(void) {
@@ -126,3 +132,11 @@ void sb_swapcontext(long n) {
   for (long i = 0; i < n / 2; i++)
     swapcontext(&uhere, &uthere);
 }
+
+#else
+const int sb_has_swapcontext = 0;
+
+void sb_swapcontext(long n) {
+  (void)n;
+}
+#endif

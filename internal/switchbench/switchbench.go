@@ -22,5 +22,10 @@ func SixRegisters(n int) { C.sb_six(C.long(n)) }
 // ThreeRegisters leaves it to the compiler to save what it uses.
 func ThreeRegisters(n int) { C.sb_three(C.long(n)) }
 
-// Swapcontext is the C library's.
-func Swapcontext(n int) { C.sb_swapcontext(C.long(n)) }
+// Swapcontext is the C library's; nil where it has none.
+var Swapcontext = func() func(int) {
+	if C.sb_has_swapcontext == 0 {
+		return nil
+	}
+	return func(n int) { C.sb_swapcontext(C.long(n)) }
+}()
