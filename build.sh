@@ -684,6 +684,9 @@ ctest_build() {
         fi
         ;;
     esac
+    # The emulator runs stores and loads that are to stay in order as plain ones of the host,
+    # which may swap them: what litmus_test sees there is the emulator's fault.
+    case $wrap:$t in *qemu*:*/litmus_test.c) continue ;; esac
     start=$SECONDS
     # shellcheck disable=SC2086 # lists of words, and *.o
     if ! $cc $flags $std -o "$exe" "$t" $core $libs -pthread -lm ${LDFLAGS-} >"$exe.log" 2>&1; then

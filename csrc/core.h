@@ -478,8 +478,9 @@ void cfiber_wake_joining_threads(void);
  * end in cfiber_disarm that returns true, or in cfiber_park.
  */
 uint64_t cfiber_arm(struct cfiber *f);
-/* As cfiber_arm, but cancel neither prevents nor ends the wait. */
-uint64_t cfiber_arm_shielded(struct cfiber *f);
+/* For a fiber that has called another and now waits for it. If it is cancelled, shielded all the
+ * same. */
+uint64_t cfiber_arm_caller(struct cfiber *f, bool *canceled);
 /* Ends the wait without parking. False: a wake was first; park to take it. */
 bool cfiber_disarm(struct cfiber *f, uint64_t epoch);
 /* Waits for the wake. Returns why it came. The thread may be another after it. */

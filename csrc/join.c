@@ -151,14 +151,21 @@ static bool call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
   return true;
 }
 
+/* Whether f was called; it no longer counts as that. */
+static bool take_called(struct cfiber *f) {
+  bool called = f->flags & FIBER_CALLED;
+  f->flags &= ~FIBER_CALLED;
+  return called;
+}
+
+/* The flags of each are changed before others can find it waiting. */
 void cfiber_settle(struct cfiber_thread *t, struct cfiber *f) {
-  while (f->flags & FIBER_CALLED) {
+  bool called = take_called(f);
+  while (called) {
     struct cfiber *caller = f->caller;
-    f->flags &= ~FIBER_CALLED;
-    uint64_t epoch = cfiber_arm(caller);
-    bool canceled = !epoch;
-    if (canceled)
-      epoch = cfiber_arm_shielded(caller);
+    called = take_called(caller);
+    bool canceled;
+    uint64_t epoch = cfiber_arm_caller(caller, &canceled);
     caller->join_epoch = epoch;
     if (!set_joiner(f, JOINER_NONE, (uintptr_t)caller)) {
       caller->join_epoch = CALL_LOST;

@@ -41,12 +41,22 @@ static uint64_t arm(struct cfiber *f, uint64_t shielded) {
   return word >> WAIT_EPOCH_SHIFT;
 }
 
+/* What is called and is about to wait has made joiners of its callers before anybody can wake it.
+ */
+static void settle_first(struct cfiber *f) {
+  if (UNLIKELY(f->flags & FIBER_CALLED))
+    cfiber_settle(cfiber_thread_self(), f);
+}
+
 uint64_t cfiber_arm(struct cfiber *f) {
+  settle_first(f);
   return arm(f, f->shield ? WAIT_SHIELDED : 0);
 }
 
-uint64_t cfiber_arm_shielded(struct cfiber *f) {
-  return arm(f, WAIT_SHIELDED);
+uint64_t cfiber_arm_caller(struct cfiber *f, bool *canceled) {
+  uint64_t epoch = arm(f, f->shield ? WAIT_SHIELDED : 0);
+  *canceled = !epoch;
+  return epoch ? epoch : arm(f, WAIT_SHIELDED);
 }
 
 /* Moves the word from (epoch, ARMED or PARKED) to (epoch, WOKEN, reason). */
@@ -95,8 +105,6 @@ enum wake_reason cfiber_wake_reason(const struct cfiber *f) {
 
 enum wake_reason cfiber_park(struct cfiber_thread *t, struct cfiber *f) {
   t->ops = 0;
-  if (UNLIKELY(f->flags & FIBER_CALLED))
-    cfiber_settle(t, f);
   cfiber_switch_away(t, f, cfiber_next(t), fiber_migratable(f) ? POST_PARK : POST_NONE);
   return cfiber_wake_reason(f);
 }

@@ -166,8 +166,11 @@ static bool test_theft(void) {
   uint32_t sum = 0, theirs = 0, expected = 0, bad = 0;
   pthread_t thread;
   reset();
-  stolen_from = calloc(THEFT_FIBERS, sizeof *stolen_from);
-  if (!stolen_from || pthread_create(&thread, NULL, thief_main, &theirs))
+  stolen_from = aligned_alloc(CACHE_LINE, THEFT_FIBERS * sizeof *stolen_from);
+  if (!stolen_from)
+    abort();
+  memset((void *)stolen_from, 0, THEFT_FIBERS * sizeof *stolen_from);
+  if (pthread_create(&thread, NULL, thief_main, &theirs))
     abort();
   for (uint32_t i = 0; i < THEFT_FIBERS; i++) {
     stolen_from[i].index = i + 1;
