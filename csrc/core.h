@@ -266,7 +266,8 @@ struct cfiber_thread {
   int64_t ring_served; /* when the ring was last looked at */
   int32_t tick_span;   /* the tick's last starting value */
   uint32_t steal_index;
-  uint32_t fp_control; /* the thread's own FP control word */
+  uint32_t fp_control; /* the FP control word that the thread came with, for new fibers */
+  uint32_t fp_shared;  /* that of all fibers that have none of their own, while one runs that has */
 
   uint64_t next_id, last_id; /* a block of ids, see cfiber_id_block */
   struct cfiber *free_fibers;
@@ -577,8 +578,8 @@ int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, s
 void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason);
 
 /*
- * An event of a poller, by direction. READY_FOR_GOOD is the end of the stream
- * or an error: it concerns every waiter, and stays. A stale generation is dropped.
+ * An event of a poller, by direction. READY_FOR_GOOD is the end of the stream, an
+ * error or urgent data: it concerns every waiter, and stays. A stale generation is dropped.
  */
 enum readiness { NOT_READY, READY, READY_FOR_GOOD };
 void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, enum readiness readable,

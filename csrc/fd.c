@@ -24,8 +24,8 @@
  *
  * A read of a TCP connection that returns less than it had room for has emptied it. If
  * there has been no edge since, the next one need not be tried: it can only fail, and
- * that is the third of three system calls of a server's request. (At an urgent mark
- * more may be there; then the wait is confirmed as above.)
+ * that is the third of three system calls of a server's request. Not once the end, an
+ * error or urgent data have been announced: one edge may have told of them and of data.
  *
  * Events carry (fd, generation); the generation changes with each incarnation
  * of the entry, so that late events, and later ones of a batch, find nothing.
@@ -456,6 +456,10 @@ void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, enum 
     if (!ready[dir])
       continue;
     atomic_fetch_add_explicit(&entry->sequence[dir], 1, memory_order_release);
+    if (dir == DIR_READ && ready[dir] == READY_FOR_GOOD) { /* there will be no edge for the end */
+      entry->kind = KIND_OTHER;
+      atomic_store_explicit(&entry->drained, 0, memory_order_relaxed);
+    }
     wake_waiters(self, &entry->waiters[dir], WAKE_EVENT, ready[dir] == READY_FOR_GOOD);
   }
   cfiber_unlock(&entry->lock);

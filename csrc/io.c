@@ -66,10 +66,16 @@ static ssize_t run(struct io *io) {
       break;
     e = cfiber_fd_wait(t, io->fd, io->dir, &a);
     t = cfiber_thread_self();
-    if (e == EPERM)
+    if (e == EPERM) {
       io->may_block = true; /* storage: it does not wait for anybody */
-    else if (e)
+    } else if (e == ETIMEDOUT && a.drained && io->drains) {
+      n = io->attempt(io); /* it was taken on trust that nothing is there */
+      if (n == -EINTR || n == -EAGAIN)
+        return -e;
+      break;
+    } else if (e) {
       return -e;
+    }
   }
   if (io->drains && n > 0 && (size_t)n < length(io->iov, (size_t)io->iovcnt))
     cfiber_fd_drained(rt, io->fd, &a);
@@ -409,6 +415,8 @@ static int poll_on_fiber(struct cfiber_thread *t, struct pollfd *fds, nfds_t n, 
 
 int cfiber_poll(struct pollfd *fds, nfds_t n, int timeout) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
+  if (!fds && n > 0)
+    return cfiber_fail(EFAULT);
   if (!t)
     return poll_on_thread(fds, n, timeout);
   int e = cfiber_pending(t->current);

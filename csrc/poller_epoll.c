@@ -95,7 +95,7 @@ int cfiber_poller_wait(struct cfiber_thread *t, int64_t timeout) {
       continue;
     uint32_t what = events[i].events;
     cfiber_fd_event(t, (int)(uint32_t)events[i].data.u64, (uint32_t)(events[i].data.u64 >> 32),
-                    readiness(what, EPOLLIN | EPOLLPRI, EPOLLRDHUP | EPOLLHUP | EPOLLERR),
+                    readiness(what, EPOLLIN, EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR),
                     readiness(what, EPOLLOUT, EPOLLHUP | EPOLLERR));
   }
   return 0;

@@ -92,9 +92,12 @@ static inline struct cfiber_thread *switch_to(struct cfiber_thread *t, struct cf
       save_exceptions(t, f);
     if (UNLIKELY(f->flags & CFIBER_KEEP_FP)) {
       f->fp_control = cfiber_fp_get();
-      cfiber_fp_set(t->fp_control);
+      cfiber_fp_set(t->fp_shared);
     }
   }
+  /* The thread's own word is what the last fiber without one of its own has left. */
+  if (next && UNLIKELY(next->flags & CFIBER_KEEP_FP) && !(f && f->flags & CFIBER_KEEP_FP))
+    t->fp_shared = cfiber_fp_get();
   t->left = f;
   t->post = post;
   if (next) {
@@ -148,8 +151,9 @@ struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
  */
 static inline bool yields_shortly(struct cfiber_thread *t, struct cfiber *f) {
   return t->local.head && t->local.head->sp &&
-         !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP | FIBER_CALLED)) && t->tick > 1 &&
-         !in_handler(t) && ((t->picks + 1) & 3 || !ring_maybe(t));
+         !(f->flags & (CFIBER_MIGRATABLE | CFIBER_KEEP_FP | FIBER_CALLED)) &&
+         !(t->local.head->flags & CFIBER_KEEP_FP) && t->tick > 1 && !in_handler(t) &&
+         ((t->picks + 1) & 3 || !ring_maybe(t));
 }
 
 void cfiber_yield(void) {

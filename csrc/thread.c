@@ -131,7 +131,7 @@ int cfiber_thread_run(struct cfiber_thread *t) {
 #ifdef __linux__
   t->os_thread_id = (uint32_t)syscall(SYS_gettid);
 #endif
-  t->fp_control = cfiber_fp_get();
+  t->fp_control = t->fp_shared = cfiber_fp_get();
   t->now = t->last_poll = cfiber_now();
   find_native_stack(t);
   sanitizer_thread_start(t);

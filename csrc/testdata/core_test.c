@@ -1155,6 +1155,32 @@ static intptr_t end_of_emptied(void *unused) {
   return 0;
 }
 
+static intptr_t end_without_wait(void *p) {
+  char buf[100];
+  int fd = *(int *)p;
+  CHECK(cfiber_recv(fd, buf, sizeof buf, 0) == 10);
+  uint64_t before = epoch_of(cfiber_self());
+  intptr_t n = cfiber_recv(fd, buf, sizeof buf, 0);
+  CHECK(epoch_of(cfiber_self()) == before);
+  return n;
+}
+
+/* One edge tells of the last data and of the end: the end is not waited for. */
+static intptr_t end_with_data(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 10; i++) {
+    int fds[2];
+    tcp_pair(fds);
+    cfiber_t *f = go(end_without_wait, &fds[1]);
+    cfiber_yield();
+    CHECK(send(fds[0], "0123456789", 10, 0) == 10 && shutdown(fds[0], SHUT_WR) == 0);
+    CHECK(joined(f) == 0);
+    cfiber_close(fds[0]);
+    cfiber_close(fds[1]);
+  }
+  return 0;
+}
+
 /* What is known of an emptied connection is not held against the next owner of its number. */
 static intptr_t emptied_then_reused(void *unused) {
   (void)unused;
@@ -1210,6 +1236,7 @@ int main(int argc, char **argv) {
   run(accepted_is_new, 1, 0);
   run(emptied, 1, 0);
   run(end_of_emptied, 1, 0);
+  run(end_with_data, 1, 0);
   run(emptied_then_reused, 1, 0);
 #ifdef __linux__
   run(slow_connect, 1, 0);

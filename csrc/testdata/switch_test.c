@@ -176,6 +176,23 @@ static intptr_t rounding_spawner(void *unused) {
   return 0;
 }
 
+/* What a fiber without the flag has set is the thread's, and stays so beside one with it. */
+static intptr_t set_beside_keeper(void *unused) {
+  (void)unused;
+  static const struct cfiber_attr keep = {.flags = CFIBER_KEEP_FP};
+  intptr_t result;
+  cfiber_t *keeper = cfiber_spawn(rounding_over_yields, NULL, &keep);
+  uint32_t before = cfiber_fp_get();
+  round_up();
+  for (int i = 0; i < 5; i++) {
+    cfiber_yield();
+    CHECK(rounding() == 1);
+  }
+  cfiber_fp_set(before);
+  CHECK(cfiber_join(keeper, &result) == 0);
+  return 0;
+}
+
 static intptr_t fp_of_fibers(void *unused) {
   static const struct cfiber_attr keep = {.flags = CFIBER_KEEP_FP};
   cfiber_join(cfiber_spawn(rounding_spawner, unused, &keep), NULL);
@@ -489,6 +506,7 @@ int main(void) {
   test_bare_contexts();
 #ifdef ROUND_UP
   test_fp_control();
+  run(set_beside_keeper, 1, 0);
   run(fp_of_fibers, 1, 0);
 #endif
   run(traced_fiber, 1, 0);
