@@ -22,7 +22,7 @@ struct waiter {
 /* Waits until the event is set, and clears it. Only one fiber may wait. */
 static inline void event_wait(struct event *e) {
   struct cfiber_thread *t = cfiber_thread_self();
-  struct waiter w = {t->current, cfiber_arm_shielded(t->current)};
+  struct waiter w = {t->current, cfiber_arm(t->current)};
   uintptr_t state = EVENT_CLEAR;
   if (atomic_compare_exchange_strong(&e->state, &state, (uintptr_t)&w)) {
     cfiber_park(t, w.fiber);
