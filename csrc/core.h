@@ -105,17 +105,14 @@ enum wake_reason {
 #define QUEUE_CLAIMED 2   /* that has happened: the entry is void */
 #define QUEUE_ENDED 3     /* and the fiber is no longer in use */
 
-/* Values of struct cfiber.join_epoch after a call that no wait was made of. */
-#define CALL_ENDED 0
-#define CALL_LOST UINT64_MAX /* to another joiner */
-
 /* Values of struct cfiber.joiner that are no fiber. */
 #define JOINER_NONE ((uintptr_t)0)
-#define JOINER_FINISHED ((uintptr_t)1) /* ended; the handle waits for its join */
+#define JOINER_FINISHED ((uintptr_t)1) /* ended; nobody has come to join it */
 #define JOINER_DETACHED ((uintptr_t)2)
 #define JOINER_THREAD ((uintptr_t)3)    /* a thread without fiber waits */
 #define JOINER_FINISHING ((uintptr_t)4) /* ended; for an instant the handle is still in use */
-#define JOINER_LAST_VALUE JOINER_FINISHING
+#define JOINER_JOINED ((uintptr_t)5)    /* ended; the handle is its joiner's to free */
+#define JOINER_LAST_VALUE JOINER_JOINED
 
 /*
  * Fibers live in slabs that are only unmapped with the runtime, so a stale
@@ -142,7 +139,7 @@ struct cfiber {
   size_t stack_size; /* shared: 0 is the runtime's default */
   int64_t deadline;
   _Atomic(uintptr_t) joiner;
-  uint64_t join_epoch;                /* of its wait in cfiber_join */
+  _Atomic(uint64_t) join_epoch;       /* of its wait in cfiber_join; 0: it does not wait yet */
   struct cfiber_thread *timer_thread; /* in whose heap its last timer was */
 
   uint32_t timer_slot; /* of the timer set last */
@@ -291,8 +288,7 @@ enum post_action {
   POST_PARK,          /* migratable: its registers are saved, a waker may enqueue it now */
   POST_YIELD,         /* migratable: put it on the stealable ring */
   POST_FINISH,        /* it has ended: free its stack, publish its completion */
-  POST_FINISH_CALLED, /* the same, and the current fiber had called it */
-  POST_FINISH_JOINED, /* the same, and the current fiber is its joiner, and has been woken */
+  POST_FINISH_JOINED, /* the same, and the current fiber is its joiner, and no longer waits */
 };
 
 /* ---- Runtime ----------------------------------------------------------- */
@@ -444,17 +440,14 @@ struct cfiber *cfiber_fiber_at(struct cfiber_runtime *rt, uint32_t index);
 /* As cfiber_spawn, from the host. Its completion goes to rt->completions. */
 int cfiber_spawn_outside(struct cfiber_runtime *rt, cfiber_func fn, void *arg);
 
-/* Gives a fiber that is to run first its stack and first frame. */
-int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f);
+/* Gives a fiber that is to run first its stack. False: there is none, and the fiber has ended so.
+ */
+bool cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f);
 
 /* Frees the stack of an ended fiber and publishes its completion. */
 void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f);
-/* The same where the joiner has been woken, by the calling thread, which it is at home on. */
+/* The same where the current fiber is its joiner, and no longer waits. */
 void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f);
-
-/* The same where the current fiber had called it: its join_epoch becomes CALL_ENDED or CALL_LOST.
- */
-void cfiber_fiber_finish_called(struct cfiber_thread *t, struct cfiber *f);
 
 /* Frees the record of a fiber that nobody uses any more. t may be NULL. */
 void cfiber_fiber_release(struct cfiber_thread *t, struct cfiber *f);

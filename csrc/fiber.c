@@ -217,11 +217,12 @@ static struct cfiber *straight_to_joiner(struct cfiber_thread *t, struct cfiber 
   if (j <= JOINER_LAST_VALUE)
     return NULL;
   struct cfiber *joiner = (struct cfiber *)j;
-  if (fiber_migratable(joiner) || joiner->thread != t)
+  uint64_t epoch = atomic_load_explicit(&joiner->join_epoch, memory_order_acquire);
+  if (!epoch || fiber_migratable(joiner) || joiner->thread != t)
     return NULL;
   if ((++t->straight & STRAIGHT_MAX) == 0 && t->local.head)
     return NULL;
-  return cfiber_claim(joiner, joiner->join_epoch, WAKE_EVENT) ? joiner : NULL;
+  return cfiber_claim(joiner, epoch, WAKE_EVENT) ? joiner : NULL;
 }
 
 /*
@@ -237,27 +238,20 @@ void cfiber_first(struct cfiber_thread *t) {
   t = cfiber_thread_self(); /* it may have migrated */
   if (UNLIKELY(!t))
     _exit((int)result); /* a forked child: there is nothing to return to */
-  if (f->flags & FIBER_CALLED) {
-    struct cfiber *caller = cfiber_call_ends(t, f);
-    if (caller) {
-      f->result = result;
-      cfiber_switch_away(t, f, caller, POST_FINISH_CALLED);
-      return;
-    }
-  }
-  f->result = result;
-  struct cfiber *joiner = straight_to_joiner(t, f);
-  if (joiner)
+  struct cfiber *joiner = f->flags & FIBER_CALLED ? cfiber_call_ends(t, f) : NULL;
+  f->result = result; /* where the caller stood */
+  if (joiner || (joiner = straight_to_joiner(t, f)) != NULL)
     cfiber_switch_away(t, f, joiner, POST_FINISH_JOINED);
   else
     cfiber_switch_away(t, f, cfiber_next(t), POST_FINISH);
 }
 
-int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
-  int e = cfiber_stack_alloc(t, f->stack_size, &f->stack);
-  if (e) {
+bool cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
+  f->error = cfiber_stack_alloc(t, f->stack_size, &f->stack);
+  if (UNLIKELY(f->error)) {
     f->stack = NULL;
-    return e;
+    cfiber_fiber_finish(t, f);
+    return false;
   }
   f->flags |= FIBER_STARTED;
   atomic_store_explicit(&f->stack->owner, f, memory_order_relaxed);
@@ -265,7 +259,7 @@ int cfiber_fiber_prepare(struct cfiber_thread *t, struct cfiber *f) {
   f->saved_errno = 0;
   f->sp = NULL; /* it begins */
   sanitizer_fiber_start(f);
-  return 0;
+  return true;
 }
 
 /*
@@ -293,14 +287,15 @@ static void publish_to_go(struct cfiber_thread *t, struct cfiber *f) {
 }
 
 static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
-  uintptr_t j = atomic_exchange_explicit(&f->joiner, JOINER_FINISHING, memory_order_acq_rel);
+  uintptr_t j = atomic_exchange(&f->joiner, JOINER_FINISHING);
   if (j == JOINER_DETACHED) {
     cfiber_fiber_release(t, f);
     return;
   }
   /* From the store on, f is the joiner's to free, and the joiner may go on. */
-  uint64_t epoch = j > JOINER_LAST_VALUE ? ((struct cfiber *)j)->join_epoch : 0;
-  atomic_store_explicit(&f->joiner, JOINER_FINISHED, memory_order_release);
+  uint64_t epoch = j > JOINER_LAST_VALUE ? atomic_load(&((struct cfiber *)j)->join_epoch) : 0;
+  atomic_store_explicit(&f->joiner, j == JOINER_NONE ? JOINER_FINISHED : JOINER_JOINED,
+                        memory_order_release);
   if (j == JOINER_THREAD) {
     cfiber_wake_joining_threads();
   } else if (j > JOINER_LAST_VALUE) {
@@ -324,17 +319,7 @@ static void release(struct cfiber_thread *t, struct cfiber *f) {
 
 void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f) {
   release(t, f);
-  atomic_store_explicit(&f->joiner, JOINER_FINISHED, memory_order_release);
-}
-
-void cfiber_fiber_finish_called(struct cfiber_thread *t, struct cfiber *f) {
-  uintptr_t none = JOINER_NONE;
-  release(t, f);
-  bool joined = atomic_compare_exchange_strong_explicit(&f->joiner, &none, JOINER_FINISHED,
-                                                        memory_order_acq_rel, memory_order_relaxed);
-  t->current->join_epoch = joined ? CALL_ENDED : CALL_LOST;
-  if (!joined) /* somebody else has come to join or to detach it meanwhile */
-    publish_to_joiner(t, f);
+  atomic_store_explicit(&f->joiner, JOINER_JOINED, memory_order_release);
 }
 
 void cfiber_fiber_finish(struct cfiber_thread *t, struct cfiber *f) {

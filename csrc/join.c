@@ -17,7 +17,7 @@
  *         start the fiber   nothing                         release the record
  *
  * Only entries of rings may be void, since a list is linked through the fibers
- * themselves; see void_entry in sched.c.
+ * themselves; see void_or_fiber in sched.c.
  */
 #include "ring.h"
 
@@ -26,11 +26,41 @@
 /* How long a fiber on a ring may be overtaken by calls. */
 #define RING_PATIENCE NS_PER_MS
 
-/* Whether f has ended; waits out the instant in which its thread still uses it. */
-static bool has_finished(struct cfiber *f, uintptr_t *joiner) {
-  while ((*joiner = atomic_load_explicit(&f->joiner, memory_order_acquire)) == JOINER_FINISHING)
+/* ---- Who joins -------------------------------------------------------------------------- */
+
+/* f->joiner, past the instant in which the thread that f ends on still uses f. */
+static uintptr_t joiner_of(struct cfiber *f) {
+  uintptr_t j;
+  while ((j = atomic_load_explicit(&f->joiner, memory_order_acquire)) == JOINER_FINISHING)
     cfiber_relax();
-  return *joiner == JOINER_FINISHED;
+  return j;
+}
+
+/* Whether f, which the caller joins, has ended. */
+static bool has_ended(struct cfiber *f) {
+  return joiner_of(f) == JOINER_JOINED;
+}
+
+static bool set_joiner(struct cfiber *f, uintptr_t from, uintptr_t to) {
+  return atomic_compare_exchange_strong(&f->joiner, &from, to);
+}
+
+/*
+ * Makes `joiner` the one who joins f, or, if f has ended, the caller the one to collect
+ * it. Comes before anything that is done for a join, so that nobody else can get at f.
+ */
+enum engagement { REFUSED, ENGAGED, ENDED };
+
+static enum engagement engage(struct cfiber *f, uintptr_t joiner) {
+  for (;;) {
+    uintptr_t j = joiner_of(f);
+    if (j == JOINER_NONE && set_joiner(f, j, joiner))
+      return ENGAGED;
+    if (j == JOINER_FINISHED && set_joiner(f, j, JOINER_JOINED))
+      return ENDED;
+    if (j != JOINER_NONE && j != JOINER_FINISHED)
+      return REFUSED; /* somebody else is */
+  }
 }
 
 static int collect(struct cfiber *f, intptr_t *result) {
@@ -41,10 +71,7 @@ static int collect(struct cfiber *f, intptr_t *result) {
   return e ? cfiber_fail(e) : 0;
 }
 
-static bool set_joiner(struct cfiber *f, uintptr_t from, uintptr_t to) {
-  return atomic_compare_exchange_strong_explicit(&f->joiner, &from, to, memory_order_acq_rel,
-                                                 memory_order_acquire);
-}
+/* ---- Threads ------------------------------------------------------------------------------ */
 
 /* Threads without fiber wait for joins here, all on one condition. */
 static pthread_mutex_t thread_join_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -61,23 +88,18 @@ static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *r
   if (t && t->current && t->runtime == f->runtime) {
     /* The thread is blocked for as long as this takes. Could another run f? */
     bool movable = fiber_movable(f) && t->runtime->allocated > 1;
-    uintptr_t joiner;
+    uintptr_t j = joiner_of(f);
     if (f == t->current ||
-        (!movable && (f->thread == t || !f->thread) && !has_finished(f, &joiner)))
+        (!movable && (f->thread == t || !f->thread) && j != JOINER_FINISHED && j != JOINER_JOINED))
       return cfiber_fail(EDEADLK);
   }
-  uintptr_t j;
-  if (!set_joiner(f, JOINER_NONE, JOINER_THREAD) && !has_finished(f, &j))
+  if (engage(f, JOINER_THREAD) == REFUSED)
     return cfiber_fail(EINVAL);
   pthread_mutex_lock(&thread_join_mutex);
-  while (!has_finished(f, &j))
+  while (!has_ended(f))
     pthread_cond_wait(&thread_join_cond, &thread_join_mutex);
   pthread_mutex_unlock(&thread_join_mutex);
   return collect(f, result);
-}
-
-static int reason_error(enum wake_reason reason) {
-  return reason == WAKE_CANCEL ? ECANCELED : ETIMEDOUT;
 }
 
 /* ---- Calling a child that has not been started --------------------------------------- */
@@ -95,7 +117,7 @@ static bool claim(struct cfiber_thread *t, struct cfiber *f) {
                                                  memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Only on the thread that spawned f, so that of two joiners only one can get to claim it. */
+/* Only on the thread that spawned f, on whose ring it is, most likely. */
 static bool may_call(const struct cfiber_thread *t, const struct cfiber *me,
                      const struct cfiber *f) {
   return atomic_load_explicit(&f->queued, memory_order_relaxed) == QUEUE_CLAIMABLE &&
@@ -122,11 +144,8 @@ static bool others_first(struct cfiber_thread *t) {
   return true;
 }
 
-/*
- * Runs f, if that may be, until it ends or waits. False: it has not been run.
- * me->join_epoch then tells: CALL_ENDED, CALL_LOST, or the wait that has been
- * made of the call, and has ended.
- */
+/* Runs f, if that may be, until it ends or makes the caller wait for it. False: it has not been
+ * run. */
 static bool call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
   if (!may_call(t, me, f))
     return false;
@@ -135,15 +154,9 @@ static bool call(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
     if (!may_call(t, me, f))
       return false;
   }
-  if (!claim(t, f))
+  if (!claim(t, f) || !cfiber_fiber_prepare(t, f))
     return false;
   t->tick--;
-  int e = cfiber_fiber_prepare(t, f);
-  if (e) {
-    f->error = e;
-    cfiber_fiber_finish(t, f);
-    return false;
-  }
   f->flags |= FIBER_CALLED;
   f->caller = me;
   t->ops = 0;
@@ -166,13 +179,9 @@ void cfiber_settle(struct cfiber_thread *t, struct cfiber *f) {
     called = take_called(caller);
     bool canceled;
     uint64_t epoch = cfiber_arm_caller(caller, &canceled);
-    caller->join_epoch = epoch;
-    if (!set_joiner(f, JOINER_NONE, (uintptr_t)caller)) {
-      caller->join_epoch = CALL_LOST;
-      cfiber_wake(t, caller, epoch, WAKE_RECHECK);
-    } else if (canceled) {
+    atomic_store_explicit(&caller->join_epoch, epoch, memory_order_relaxed); /* f ends here */
+    if (canceled)
       cfiber_wake(t, caller, epoch, WAKE_CANCEL);
-    }
     f = caller;
   }
 }
@@ -186,22 +195,22 @@ struct cfiber *cfiber_call_ends(struct cfiber_thread *t, struct cfiber *f) {
 
 /* ---- Join and detach ----------------------------------------------------------------- */
 
-/* Why the wait of a join has ended, other than by the end of f: the error, if it ends the join. */
-static int given_up(struct cfiber *me, struct cfiber *f, enum wake_reason reason, int e) {
-  if (!e && reason != WAKE_CANCEL && reason != WAKE_TIMEOUT)
-    return 0;
-  if (!set_joiner(f, (uintptr_t)me, JOINER_NONE))
-    return 0; /* it has ended all the same */
-  return e ? e : reason_error(reason);
+/* The error that the end of a wait for a fiber is, where it has not ended. */
+static int given_up(enum wake_reason reason) {
+  return reason == WAKE_CANCEL ? ECANCELED : reason == WAKE_TIMEOUT ? ETIMEDOUT : 0;
 }
 
-/* Parks the running fiber until f has ended, or its own deadline. */
+/*
+ * Parks the running fiber until f has ended, or its own deadline. f may be ending on
+ * another thread, which takes the joiner, then reads the epoch: of that thread, and of
+ * this one, which stores the epoch, then looks for itself, one sees the other.
+ */
 static int join_by_waiting(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
   uint64_t epoch = cfiber_arm(me);
   if (!epoch)
     return ECANCELED;
-  me->join_epoch = epoch; /* in the own record: of two joiners one loses the exchange below */
-  if (!set_joiner(f, JOINER_NONE, (uintptr_t)me)) {
+  atomic_store(&me->join_epoch, epoch);
+  if (atomic_load(&f->joiner) != (uintptr_t)me) {
     if (!cfiber_disarm(me, epoch))
       cfiber_park(t, me);
     return 0;
@@ -209,7 +218,17 @@ static int join_by_waiting(struct cfiber_thread *t, struct cfiber *me, struct cf
   int e;
   int64_t when = me->deadline ? me->deadline : INT64_MAX;
   enum wake_reason reason = cfiber_park_until(t, me, epoch, when, &e);
-  return given_up(me, f, reason, e);
+  return e ? e : given_up(reason);
+}
+
+/* Waits until f has ended, or returns an error. */
+static int await_end(struct cfiber_thread *t, struct cfiber *me, struct cfiber *f) {
+  int e = cfiber_pending(me);
+  if (e)
+    return e;
+  if (call(t, me, f))
+    return has_ended(f) ? 0 : given_up(cfiber_wake_reason(me));
+  return has_ended(f) ? 0 : join_by_waiting(t, me, f);
 }
 
 int cfiber_join(cfiber_t *f, intptr_t *result) {
@@ -221,36 +240,24 @@ int cfiber_join(cfiber_t *f, intptr_t *result) {
   struct cfiber *me = t->current;
   if (f == me)
     return cfiber_fail(EDEADLK);
-  uintptr_t j;
-  while (!has_finished(f, &j)) {
-    if (j != JOINER_NONE)
-      return cfiber_fail(EINVAL);
-    int e = cfiber_pending(me);
-    if (e)
+  atomic_store_explicit(&me->join_epoch, 0, memory_order_relaxed); /* no wait yet */
+  enum engagement engagement = engage(f, (uintptr_t)me);
+  if (engagement == REFUSED)
+    return cfiber_fail(EINVAL);
+  if (engagement == ENGAGED) {
+    int e = await_end(t, me, f);
+    if (e && set_joiner(f, (uintptr_t)me, JOINER_NONE))
       return cfiber_fail(e);
-    if (!call(t, me, f))
-      e = join_by_waiting(t, me, f);
-    else if (me->join_epoch == CALL_ENDED)
-      break;
-    else if (me->join_epoch == CALL_LOST)
-      e = EINVAL;
-    else
-      e = given_up(me, f, cfiber_wake_reason(me), 0);
-    if (e)
-      return cfiber_fail(e);
-    t = cfiber_thread_self();
+    joiner_of(f); /* it has ended, be it at the last moment */
   }
   return collect(f, result);
 }
 
 int cfiber_detach(cfiber_t *f) {
-  if (!f)
+  enum engagement engagement = f ? engage(f, JOINER_DETACHED) : REFUSED;
+  if (engagement == REFUSED)
     return cfiber_fail(EINVAL);
-  if (set_joiner(f, JOINER_NONE, JOINER_DETACHED))
-    return 0;
-  uintptr_t j;
-  if (!has_finished(f, &j))
-    return cfiber_fail(EINVAL);
-  cfiber_fiber_release(cfiber_thread_self(), f);
+  if (engagement == ENDED)
+    cfiber_fiber_release(cfiber_thread_self(), f);
   return 0;
 }

@@ -149,9 +149,6 @@ void cfiber_post(struct cfiber_thread *t) {
   case POST_FINISH:
     cfiber_fiber_finish(t, t->left);
     break;
-  case POST_FINISH_CALLED:
-    cfiber_fiber_finish_called(t, t->left);
-    break;
   case POST_FINISH_JOINED:
     cfiber_fiber_finish_joined(t, t->left);
     break;

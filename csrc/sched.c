@@ -438,13 +438,8 @@ static struct cfiber *own(struct cfiber_thread *t) {
         continue;
       return NULL;
     }
-    if (LIKELY(f->flags & FIBER_STARTED))
+    if (LIKELY(f->flags & FIBER_STARTED) || cfiber_fiber_prepare(t, f))
       return f;
-    int e = cfiber_fiber_prepare(t, f);
-    if (!e)
-      return f;
-    f->error = e;
-    cfiber_fiber_finish(t, f);
   }
 }
 
@@ -495,17 +490,6 @@ static bool refill_from_global(struct cfiber_thread *t) {
   return n > 0;
 }
 
-/* Puts a fiber that has not started before those on the ring. */
-static void admit(struct cfiber_thread *t, struct cfiber *f) {
-  int e = cfiber_fiber_prepare(t, f);
-  if (!e) {
-    list_push(&t->local, f);
-  } else {
-    f->error = e;
-    cfiber_fiber_finish(t, f);
-  }
-}
-
 /* A few, for a thread that has others on its ring: these come from outside, or have waited longer.
  */
 static void admit_from_global(struct cfiber_thread *t) {
@@ -515,8 +499,8 @@ static void admit_from_global(struct cfiber_thread *t) {
   for (uint32_t i = 0; i < n; i++) {
     if (taken[i]->flags & FIBER_STARTED)
       push_movable(t, taken[i]);
-    else
-      admit(t, taken[i]);
+    else if (cfiber_fiber_prepare(t, taken[i]))
+      list_push(&t->local, taken[i]);
   }
   offer(t, size);
 }

@@ -142,6 +142,7 @@ void cfiber_timer_clear(struct cfiber *f, uint64_t epoch) {
 
 void cfiber_timers_fire(struct cfiber_thread *t, int64_t now) {
   struct timer_heap *h = &t->timers;
+  struct cfiber_thread *self = cfiber_thread_self();
   while (atomic_load_explicit(&h->earliest, memory_order_relaxed) <= now) {
     struct timer_target due[BATCH];
     uint32_t n = 0;
@@ -152,7 +153,7 @@ void cfiber_timers_fire(struct cfiber_thread *t, int64_t now) {
     }
     cfiber_unlock(&h->lock);
     for (uint32_t i = 0; i < n; i++)
-      cfiber_wake(cfiber_thread_self(), due[i].fiber, due[i].epoch, WAKE_TIMEOUT);
+      cfiber_wake(self, due[i].fiber, due[i].epoch, WAKE_TIMEOUT);
   }
 }
 

@@ -128,7 +128,7 @@ static intptr_t cancel_before_the_wait(void *unused) {
 /* ---- Two at one child --------------------------------------------------------------------- */
 
 struct detaching {
-  _Atomic int runs, detached;
+  _Atomic int runs, tried;
   cfiber_t *child;
 };
 
@@ -141,9 +141,9 @@ static intptr_t await_detach(void *p) {
     return 0;
   }
   atomic_store(&d->runs, CALLED);
-  while (!atomic_load(&d->detached))
+  while (!atomic_load(&d->tried))
     cfiber_relax();
-  return 0;
+  return 3;
 }
 
 static void *detach_it(void *p) {
@@ -151,30 +151,60 @@ static void *detach_it(void *p) {
   while (!atomic_load(&d->runs))
     cfiber_relax();
   if (atomic_load(&d->runs) == CALLED) {
-    CHECK(cfiber_detach(d->child) == 0);
-    atomic_store(&d->detached, 1);
+    FAILS(cfiber_detach(d->child), EINVAL);
+    FAILS(cfiber_join(d->child, NULL), EINVAL);
+    atomic_store(&d->tried, 1);
   }
   return NULL;
 }
 
-/* Somebody detaches the child while it is called: the caller is told, and nothing is freed twice.
- */
-static intptr_t call_lost(void *unused) {
+/* While it is called, a child is the caller's: another thread can neither detach nor join it. */
+static intptr_t called_is_joined(void *unused) {
   (void)unused;
   for (int called = 0; called < 10;) {
     struct detaching d = {.runs = 0};
     pthread_t thread;
     d.child = go(await_detach, &d);
     CHECK(pthread_create(&thread, NULL, detach_it, &d) == 0);
-    int r = cfiber_join(d.child, NULL), e = errno;
-    if (atomic_load(&d.runs) == CALLED) {
-      CHECK(r == -1 && e == EINVAL);
-      called++;
-    } else {
-      CHECK(r == 0);
-    }
+    intptr_t r = joined(d.child);
+    called += atomic_load(&d.runs) == CALLED;
+    CHECK(r == (atomic_load(&d.runs) == CALLED ? 3 : 0));
     CHECK(pthread_join(thread, NULL) == 0);
   }
+  return 0;
+}
+
+struct intruding {
+  cfiber_t *victim; /* being joined; NULL: none */
+  bool stop;
+};
+
+/* Tries to get at what another joins. If it succeeds once, that is said, and not tried again. */
+static intptr_t intrude(void *p) {
+  struct intruding *i = p;
+  for (int n = 0; !i->stop; n++) {
+    if (i->victim && (n % 2 ? cfiber_join(i->victim, NULL) : cfiber_detach(i->victim)) == 0)
+      return 1;
+    cfiber_yield();
+  }
+  return 0;
+}
+
+/*
+ * From when a join begins until it returns, nobody else can join or detach: not while it
+ * lets others run before it calls, nor between the end of the child and the return.
+ */
+static intptr_t joins_are_exclusive(void *unused) {
+  (void)unused;
+  struct intruding i = {.victim = NULL};
+  cfiber_t *a = go(intrude, &i), *b = go(intrude, &i);
+  for (intptr_t n = 0; n < ROUNDS(200000); n++) {
+    i.victim = go(n % 16 ? identity : yielding, (void *)n);
+    CHECK(joined(i.victim) == n);
+    i.victim = NULL;
+  }
+  i.stop = true;
+  CHECK(joined(a) == 0 && joined(b) == 0);
   return 0;
 }
 
@@ -267,7 +297,8 @@ int main(int argc, char **argv) {
   run(joined_first, 1, 0);
   run(cancel_a_caller, 1, 0);
   run(cancel_before_the_wait, 1, 0);
-  run(call_lost, 1, 0);
+  run(called_is_joined, 1, 0);
+  run(joins_are_exclusive, 1, 0);
   run(void_entries, 1, 0);
   run(overtaken_for_a_while, 1, 0);
   for (unsigned threads = 1; threads <= 3; threads++) {
