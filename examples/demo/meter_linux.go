@@ -2,27 +2,8 @@
 
 package main
 
-import (
-	"bytes"
-	"os"
-	"strconv"
-)
+import "github.com/cfiber/cfiber/internal/procself"
 
-func residentBytes() int64 { return status("VmRSS:") * 1024 }
-func peakBytes() int64     { return status("VmHWM:") * 1024 }
-func threadCount() int     { return int(status("Threads:")) }
-
-// status returns a number from the kernel's description of the process.
-func status(name string) int64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range bytes.Lines(text) {
-		if fields := bytes.Fields(line); len(fields) > 1 && string(fields[0]) == name {
-			n, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-			return n
-		}
-	}
-	return 0
-}
+func residentBytes() int64 { return procself.Status("VmRSS") * 1024 }
+func peakBytes() int64     { return procself.Status("VmHWM") * 1024 }
+func threadCount() int     { return int(procself.Status("Threads")) }

@@ -73,7 +73,7 @@ func (c *client) work() error {
 		if err := c.exchange(); err != nil {
 			return err
 		}
-		c.latencies.add(time.Since(start), count)
+		c.latencies.Add(time.Since(start), count)
 		c.requests.Add(uint64(count))
 	}
 	return c.quit(counterKey)

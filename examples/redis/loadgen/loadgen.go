@@ -20,6 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cfiber/cfiber/internal/histogram"
 )
 
 // Config says what to do. Zero values stand for the defaults.
@@ -92,9 +94,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		Conns:    len(clients),
 		Requests: r.requests.Load(),
 		Elapsed:  time.Since(start),
-		P50:      r.latencies.quantile(0.50),
-		P99:      r.latencies.quantile(0.99),
-		Max:      r.latencies.quantile(1),
+		P50:      r.latencies.Quantile(0.50),
+		P99:      r.latencies.Quantile(0.99),
+		Max:      r.latencies.Quantile(1),
 	}
 	if r.errors.count == 0 {
 		if err := r.checkShared(); err != nil {
@@ -112,7 +114,7 @@ type run struct {
 	stop      atomic.Bool
 	requests  atomic.Uint64
 	shared    [sharedKeys]atomic.Int64 // increments made
-	latencies histogram
+	latencies histogram.Histogram
 	errors    errorList
 }
 

@@ -101,7 +101,7 @@ func (l *load) until(epoll int, conns []conn, end time.Time, measured bool) erro
 			if measured {
 				l.requests++
 				if !c.crunch {
-					l.latency.Add(now.Sub(c.sent))
+					l.latency.Add(now.Sub(c.sent), 1)
 				}
 			}
 			if err := c.send(now); err != nil {

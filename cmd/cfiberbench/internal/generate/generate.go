@@ -9,6 +9,7 @@ import (
 
 	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/bench"
 	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/subjects"
+	"github.com/cfiber/cfiber/internal/histogram"
 )
 
 // Size is how many bytes a message has.
@@ -24,8 +25,8 @@ type load struct {
 	warm        time.Duration // before it is measured
 	duration    time.Duration // for which it is
 
-	latency  subjects.Histogram // of the messages that are not computed upon
-	requests uint64             // all that were answered while it was measured
+	latency  histogram.Histogram // of the messages that are not computed upon
+	requests uint64              // all that were answered while it was measured
 	out      io.Writer
 }
 

@@ -39,7 +39,7 @@ func (l *load) run() (time.Duration, error) {
 				if measured.Load() {
 					requests.Add(1)
 					if !l.crunches(i) {
-						l.latency.Add(time.Since(sent))
+						l.latency.Add(time.Since(sent), 1)
 					}
 				}
 			}

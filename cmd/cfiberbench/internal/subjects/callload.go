@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cfiber/cfiber/internal/histogram"
 )
 
 // A CallLoad makes calls from many goroutines at once, and measures them.
@@ -19,7 +21,7 @@ type CallLoad struct {
 	duration time.Duration
 	over     atomic.Bool
 	ended    atomic.Uint64 // calls, within the time that is measured
-	latency  Histogram
+	latency  histogram.Histogram
 	failed   atomic.Pointer[error]
 }
 
@@ -79,7 +81,7 @@ func (l *CallLoad) loop(call func() error, wanted time.Time) {
 		if !over {
 			l.ended.Add(1)
 		}
-		l.latency.Add(now.Sub(wanted))
+		l.latency.Add(now.Sub(wanted), 1)
 		wanted = now
 		if over {
 			return

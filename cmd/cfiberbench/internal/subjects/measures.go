@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
+
+	"github.com/cfiber/cfiber/internal/histogram"
 )
 
 // What subjects of the same workload agree on.
@@ -15,14 +17,14 @@ const (
 
 // A Window is the part of timers that is measured.
 type Window struct {
-	Late Histogram
+	Late histogram.Histogram
 	Open atomic.Bool
 }
 
 // Woke notes how late a sleeper was.
 func (w *Window) Woke(late time.Duration) {
 	if w.Open.Load() {
-		w.Late.Add(late)
+		w.Late.Add(late, 1)
 	}
 }
 

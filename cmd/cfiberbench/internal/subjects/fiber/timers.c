@@ -12,7 +12,7 @@ static uint64_t next_random(uint64_t *state) {
   return x ^ x >> 31;
 }
 
-/* As bucketOf in histogram.go. */
+/* As bucketOf in internal/histogram. */
 static unsigned bucket_of(uint64_t n) {
   int bits = n ? 64 - __builtin_clzll(n) : 0;
   int shift = bits - HISTOGRAM_SUB_BITS - 1;
