@@ -12,6 +12,7 @@ ENV PATH=/usr/local/go/bin:$PATH
 # What changes least comes first, so that an edit of the code repeats only the last steps.
 WORKDIR /cfiber
 COPY build.sh ./
+COPY scripts scripts
 RUN ./build.sh deps
 COPY go.mod go.sum ./
 RUN go mod download

@@ -1,0 +1,288 @@
+# shellcheck shell=bash
+# Runs the C tests, in each of their variants.
+
+cmd_ctest() {
+  local variants='' tests='' t v
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --variant=*) variants="$variants ${1#*=}" ;;
+      --variant)
+        [ $# -gt 1 ] || die "--variant wants one of: $all_variants"
+        variants="$variants $2"
+        shift
+        ;;
+      -*) die "ctest: unknown option $1" ;;
+      *) break ;;
+    esac
+    shift
+  done
+  for v in $variants; do
+    case " $all_variants " in
+      *" $v "*) ;;
+      *) die "there is no variant $v; there are: $all_variants" ;;
+    esac
+  done
+  if [ $# -gt 0 ]; then
+    for t; do
+      t=csrc/testdata/${t%_test}_test
+      if [ -e "$t.c" ]; then
+        tests="$tests $t.c"
+      elif [ -e "$t.cc" ]; then
+        tests="$tests $t.cc"
+      else
+        die "there is no $t.c"
+      fi
+    done
+  else
+    for t in csrc/testdata/*_test.c csrc/testdata/*_test.cc; do
+      if [ -e "$t" ]; then tests="$tests $t"; fi
+    done
+  fi
+  if [ -z "$tests" ]; then
+    say "no C tests in csrc/testdata"
+    return
+  fi
+
+  local compilers='' c
+  if [ -n "${CC:-}" ]; then
+    compiler
+    compilers=$CC
+  else
+    for c in gcc clang; do
+      if have $c; then compilers="$compilers $c"; fi
+    done
+    if [ -z "$compilers" ]; then
+      compiler
+      compilers=$CC
+    fi
+  fi
+
+  ctest_passed=0 ctest_failed=0 ctest_skipped=0
+  for v in ${variants:-plain lto}; do
+    ctest_variant "$v" "$tests" "$compilers"
+  done
+  say "C tests: $ctest_passed passed, $ctest_failed failed, $ctest_skipped skipped"
+  count $ctest_passed $ctest_failed $ctest_skipped
+  [ $ctest_failed = 0 ]
+}
+
+all_variants='plain lto address thread undefined ucontext valgrind kqueue kqueue-pipe arm64 arm 386 ppc64le riscv64 s390x loong64'
+
+makecontext_program='#define _XOPEN_SOURCE 700
+#include <ucontext.h>
+static ucontext_t u;
+static void f(void) {}
+int main(void) { makecontext(&u, f, 0); return 0; }'
+
+# ctest_variant VARIANT TESTS COMPILERS: the tests in one variant, with all compilers where
+# the compiler matters, else with the first that can.
+ctest_variant() {
+  local variant=$1 tests=$2 compilers=$3 flags='' all='' built='' wrap='' cross='' qemu='' static='' libs='' c
+  case $variant in
+    plain)
+      flags='-O2 -g'
+      all=yes
+      ;;
+    lto)
+      # What must not be kept over a switch is kept where the compiler sees through calls.
+      flags='-O3 -g -flto'
+      all=yes
+      ;;
+    ucontext)
+      flags='-O2 -g -DCFIBER_UCONTEXT'
+      # musl and OpenBSD have no such functions.
+      for c in $compilers; do break; done
+      if ! links "$makecontext_program" "$c" -w; then
+        say "SKIP ucontext: this system has no makecontext"
+        ctest_skipped=$((ctest_skipped + 1))
+        return
+      fi
+      ;;
+    valgrind)
+      flags='-O1 -g -DCFIBER_VALGRIND'
+      wrap='valgrind -q --error-exitcode=99'
+      if ! have valgrind; then
+        ctest_skip valgrind "not installed"
+        return
+      fi
+      ;;
+    loong64)
+      ctest_loong64 "$tests"
+      return
+      ;;
+    kqueue | kqueue-pipe)
+      if [ "$(uname -s)" != Linux ]; then
+        ctest_skip "$variant" "for Linux only; where kqueue is at home, every variant tests it"
+        return
+      fi
+      if ! have pkg-config || ! pkg-config --exists libkqueue; then
+        ctest_skip "$variant" "pkg-config knows no libkqueue"
+        return
+      fi
+      flags="-O2 -g -DCFIBER_KQUEUE $(pkg-config --cflags libkqueue)"
+      if [ "$variant" = kqueue-pipe ]; then flags="$flags -DCFIBER_KQUEUE_PLAIN"; fi
+      # With what libkqueue itself wants, in case it is there as an archive only.
+      libs="$(pkg-config --libs libkqueue) -lpthread -lrt"
+      ;;
+    arm64) cross=aarch64-linux-gnu qemu=qemu-aarch64 ;;
+    arm) cross=arm-linux-gnueabihf qemu=qemu-arm ;;
+    ppc64le) cross=powerpc64le-linux-gnu qemu=qemu-ppc64le ;;
+    riscv64) cross=riscv64-linux-gnu qemu=qemu-riscv64 ;;
+    s390x) cross=s390x-linux-gnu qemu=qemu-s390x ;;
+    # Static, because under this emulator no dynamic program gets past pthread_create.
+    386) cross=i686-linux-gnu qemu=qemu-i386 static=-static ;;
+    address | thread | undefined)
+      flags="-O1 -g -fsanitize=$variant -fno-sanitize-recover=all"
+      # An older ThreadSanitizer does not cope with all layouts of the address space.
+      if [ "$variant" = thread ] && have setarch && setarch "$(uname -m)" -R true 2>/dev/null; then
+        wrap="setarch $(uname -m) -R"
+      fi
+      # gcc's takes most of a megabyte for each fiber, and minutes where clang's takes seconds.
+      if [ "$variant" = thread ]; then
+        case " $compilers " in *' clang '*) compilers="clang $compilers" ;; esac
+      fi
+      ;;
+  esac
+  if [ -n "$cross" ]; then
+    # The names and folders that Debian's cross compilers have.
+    if ! have "$cross-gcc" || ! have "$qemu"; then
+      ctest_skip "$variant" "wants $cross-gcc and $qemu"
+      return
+    fi
+    compilers=$cross-gcc
+    # gcc notes for some of these what changed in their calling convention long ago.
+    flags="-O2 -g -Wno-psabi $static"
+    wrap="$qemu -L /usr/$cross"
+  fi
+  for c in $compilers; do
+    # shellcheck disable=SC2086 # a list of words
+    if accepts "$c" $flags; then
+      ctest_build "$c" "$variant" "$flags" "$tests" "$wrap" "$libs"
+      built=yes
+      [ -n "$all" ] || return 0
+    elif [ -n "$all" ]; then
+      ctest_skip "$c $variant" "that compiler cannot build it here"
+    fi
+  done
+  [ -n "$all$built" ] || ctest_skip "$variant" "no compiler here can build it"
+}
+
+# ctest_loong64 TESTS: no Debian so far has a cross gcc and a C library for it; so this is
+# the switch alone, instead of switch_test, in a program that needs none. Any clang with
+# that target and its lld can build it.
+ctest_loong64() {
+  local target='--target=loongarch64-linux-gnu -march=loongarch64 -mabi=lp64d' c qemu='' compiler=''
+  case " $1 " in *switch_test.c\ *) ;; *)
+    ctest_skip loong64 "only the switch test can be built for it"
+    return
+    ;;
+  esac
+  for c in qemu-loongarch64 qemu-loongarch64-static; do
+    if have $c; then qemu=$c; fi
+  done
+  for c in clang clang-21 clang-20 clang-19 clang-18; do
+    # shellcheck disable=SC2086 # a list of words
+    if [ -z "$compiler" ] && have $c && accepts $c $target -fuse-ld=lld -nostdlib -shared; then compiler=$c; fi
+  done
+  if [ -z "$qemu" ] || [ -z "$compiler" ]; then
+    ctest_skip loong64 "wants qemu-loongarch64, and a clang and lld with that target"
+    return
+  fi
+  local exe=build/ctest/loong64/switch_freestanding log result=0 start=$SECONDS
+  log=$exe.log
+  mkdir -p "${exe%/*}"
+  # shellcheck disable=SC2086 # a list of words
+  $compiler $target -std=gnu11 -O2 -g -Wall -Wextra -ffreestanding -fno-omit-frame-pointer -nostdlibinc \
+    -Icsrc -static -nostdlib -fuse-ld=lld -o $exe csrc/testdata/switch_freestanding.c \
+    csrc/switch_loong64.c csrc/switch_loong64.S >$log 2>&1 || result=$?
+  if [ $result = 0 ]; then limited 120 $qemu $exe >>$log 2>&1 || result=$?; fi
+  if [ $result = 0 ]; then
+    say "PASS $compiler loong64 csrc/testdata/switch_freestanding.c ($((SECONDS - start)) s)"
+    ctest_passed=$((ctest_passed + 1))
+  else
+    say "FAIL $compiler loong64 csrc/testdata/switch_freestanding.c (exit status $result)"
+    sed 's/^/    /' $log
+    ctest_failed=$((ctest_failed + 1))
+  fi
+}
+
+ctest_skip() {
+  if skipped "$@"; then
+    ctest_skipped=$((ctest_skipped + 1))
+  else
+    ctest_failed=$((ctest_failed + 1))
+  fi
+}
+
+# ctest_build COMPILER VARIANT FLAGS TESTS WRAP LIBS: one build of the core and all tests on
+# it, linked with LIBS too, each run by the command WRAP.
+ctest_build() {
+  local compiler=$1 name=$2 flags=$3 tests=$4 wrap=$5 libs=$6 dir cc std t exe start result
+  dir=build/ctest/${compiler%% *}-$name
+  flags="$(core_flags "$compiler") -Icsrc $flags ${CFLAGS-}"
+  # shellcheck disable=SC2086 # lists of words
+  if ! compile "$compiler" "$dir" $flags; then
+    say "FAIL $compiler $name: the core does not compile"
+    ctest_failed=$((ctest_failed + 1))
+    return
+  fi
+  # The linker takes the objects of an -flto build as they are; an archive of them would
+  # need the compiler's own ar.
+  local core="$dir/libcfiber.a"
+  case $flags in
+    *-flto*) core="$dir/*.o" ;;
+    *) ar rcs "$core" "$dir"/*.o ;;
+  esac
+  for t in $tests; do
+    exe=$dir/$(basename "${t%.*}")
+    cc=$compiler
+    std=
+    case $t in
+      *.cc)
+        std=-std=gnu++17 # the last -std counts
+        case $compiler in
+          gcc*) cc=g++${compiler#gcc} ;;
+          clang*) cc=clang++${compiler#clang} ;;
+          *-gcc) cc=${compiler%gcc}g++ ;;
+          *) cc=${CXX:-c++} ;;
+        esac
+        if ! have "${cc%% *}"; then
+          say "SKIP $compiler $name $t: no $cc"
+          ctest_skipped=$((ctest_skipped + 1))
+          continue
+        fi
+        ;;
+    esac
+    # The emulator runs stores and loads that are to stay in order as plain ones of the host,
+    # which may swap them: what litmus_test sees there is the emulator's fault.
+    case $wrap:$t in *qemu*:*/litmus_test.c) continue ;; esac
+    start=$SECONDS
+    # shellcheck disable=SC2086 # lists of words, and *.o
+    if ! $cc $flags $std -o "$exe" "$t" $core $libs -pthread -lm ${LDFLAGS-} >"$exe.log" 2>&1; then
+      result=1
+    else
+      result=0
+      # shellcheck disable=SC2086
+      limited 120 $wrap "$exe" >>"$exe.log" 2>&1 </dev/null || result=$?
+    fi
+    case $result in
+      0)
+        say "PASS $compiler $name $t ($((SECONDS - start)) s)"
+        ctest_passed=$((ctest_passed + 1))
+        ;;
+      77) # automake's word for a test that cannot run here
+        say "SKIP $compiler $name $t: $(tail -n 1 "$exe.log")"
+        ctest_skipped=$((ctest_skipped + 1))
+        ;;
+      *)
+        case $result in 124) result='no end within 120 s' ;; *) result="exit status $result" ;; esac
+        say "FAIL $compiler $name $t ($result)"
+        sed 's/^/    /' "$exe.log"
+        ctest_failed=$((ctest_failed + 1))
+        ;;
+    esac
+  done
+}
+
+# Whether the tests also run on arm64, by emulation: not where they do so anyway.
+emulates_arm64() { [ "$(uname -s)" = Linux ] && [ "$(uname -m)" != aarch64 ]; }
