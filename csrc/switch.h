@@ -39,16 +39,14 @@
 #endif
 
 /* Whose FP control word it is; see cfiber_fp_get. */
-#if defined(__x86_64__) && !defined(_WIN32)
-#define CFIBER_FP_AMD64 1
+#if (defined(__x86_64__) && !defined(_WIN32)) || (defined(__i386__) && defined(__ELF__))
+#define CFIBER_FP_X86 1
 #elif defined(__aarch64__) && !defined(_WIN32)
 #define CFIBER_FP_ARM64 1
 #elif defined(__riscv) && __riscv_xlen == 64 && defined(__riscv_flen)
 #define CFIBER_FP_RISCV64 1
 #elif defined(__arm__) && defined(__ARM_FP)
 #define CFIBER_FP_ARM 1
-#elif defined(__i386__) && defined(__ELF__)
-#define CFIBER_FP_386 1
 #elif defined(__powerpc64__) && !defined(_SOFT_FLOAT)
 #define CFIBER_FP_PPC64 1
 #elif defined(__s390x__)

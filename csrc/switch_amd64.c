@@ -22,28 +22,3 @@ void *cfiber_switch_init(char *lo, char *hi, void (*entry)(struct cfiber_thread 
 }
 
 #endif /* CFIBER_SWITCH_AMD64 */
-
-/* Not a matter of the switch: with ucontext too. */
-#ifdef CFIBER_FP_AMD64
-
-#define MXCSR_STATUS UINT32_C(0x3f) /* the sticky exception flags */
-
-static uint32_t get_mxcsr(void) {
-  uint32_t mxcsr;
-  __asm__ volatile("stmxcsr %0" : "=m"(mxcsr));
-  return mxcsr;
-}
-
-uint32_t cfiber_fp_get(void) {
-  uint16_t x87;
-  __asm__ volatile("fnstcw %0" : "=m"(x87));
-  return (get_mxcsr() & 0xffff & ~MXCSR_STATUS) | (uint32_t)x87 << 16;
-}
-
-void cfiber_fp_set(uint32_t control) {
-  uint32_t mxcsr = (control & 0xffff) | (get_mxcsr() & MXCSR_STATUS);
-  uint16_t x87 = (uint16_t)(control >> 16);
-  __asm__ volatile("ldmxcsr %0\n\tfldcw %1" ::"m"(mxcsr), "m"(x87));
-}
-
-#endif /* CFIBER_FP_AMD64 */

@@ -12,7 +12,7 @@
 #define cfiber_poller_wait tested_wait
 #define cfiber_poller_wake tested_wake
 #define cfiber_fd_event tested_event
-#include "core.h"
+#include "check.h"
 
 #include "poller_epoll.c"
 #include "poller_kqueue.c"
@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -38,16 +37,6 @@
 /* How long a wait may take that must end by itself, and one that must time out. */
 #define LONG_TIME (20 * NS_PER_S)
 #define SHORT_TIME (50 * NS_PER_MS)
-
-static int failures;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      failures++;                                                                                  \
-      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #condition);        \
-    }                                                                                              \
-  } while (0)
 
 static int64_t now(void) {
   struct timespec ts;

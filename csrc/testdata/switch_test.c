@@ -2,23 +2,12 @@
  * switch_test.c - the contract of switch.h, and what of it a fiber relies on:
  * registers, the FP control word, alignment, other stacks, backtraces.
  */
-#include "core.h"
+#include "check.h"
 #include "probe.h"
 #include "switch.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unwind.h>
-
-static int failures;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      failures++;                                                                                  \
-      fprintf(stderr, "%s:%d: %s: not so: %s\n", __FILE__, __LINE__, __func__, #condition);        \
-    }                                                                                              \
-  } while (0)
 
 #define NOINLINE __attribute__((noinline))
 
@@ -67,7 +56,7 @@ static NOINLINE void check_alignment(void) {
 #elif defined(__aarch64__)
 #define ROUND_UP (UINT32_C(1) << 22)
 #define ROUND_MASK (UINT32_C(3) << 22)
-#elif defined(CFIBER_FP_386)
+#elif defined(CFIBER_FP_X86)
 #define ROUND_UP (UINT32_C(0x0800) << 16)
 #define ROUND_MASK (UINT32_C(0x0c00) << 16)
 #elif defined(CFIBER_FP_ARM)

@@ -1,24 +1,13 @@
 /*
- * testing.h - what the C tests share.
+ * testing.h - what the C tests of fibers share.
  */
 #ifndef TESTING_H
 #define TESTING_H
 
-#include "core.h"
+#include "check.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-static _Atomic int failures;
-
-#define CHECK(condition)                                                                           \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      atomic_fetch_add(&failures, 1);                                                              \
-      fprintf(stderr, "%s:%d: %s: not so: %s (errno %d)\n", __FILE__, __LINE__, __func__,          \
-              #condition, errno);                                                                  \
-    }                                                                                              \
-  } while (0)
 #define FAILS(call, e) CHECK((call) == -1 && errno == (e))
 
 /*
