@@ -9,6 +9,9 @@ FROM debian:bookworm
 COPY --from=golang:1.26-bookworm /usr/local/go /usr/local/go
 ENV PATH=/usr/local/go/bin:$PATH
 
+# For the module proxy: a plain Debian trusts nobody.
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends ca-certificates
+
 # What changes least comes first, so that an edit of the code repeats only the last steps.
 WORKDIR /cfiber
 COPY build.sh ./
