@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -34,7 +35,8 @@ type Fiber struct {
 	done chan struct{} // closed at the end; or, of Call, sent to
 
 	pinner runtime.Pinner
-	reused bool // belongs to Call, which takes it back
+	reused bool      // belongs to Call, which takes it back
+	began  time.Time // of a call that is measured; see look.go
 
 	mu       sync.Mutex
 	c        *cFiber // nil once it has ended
@@ -72,11 +74,21 @@ func (rt *Runtime) Call(ctx context.Context, fn, arg unsafe.Pointer, attr ...Att
 		return 0, &Error{Op: "call", Err: both{ErrCanceled, err}}
 	}
 	f := callPool.Get().(*Fiber)
+	look := rt.mayLook()
 	if err := rt.start("call", f, fn, arg, attr); err != nil {
+		if look {
+			rt.uncount()
+		}
 		callPool.Put(f)
 		return 0, err
 	}
+	if look {
+		rt.look(f)
+	} else {
+		f.sampleCall()
+	}
 	result, err := f.await(ctx, "call")
+	f.measureCall()
 	f.rt, f.result, f.err, f.canceled = nil, 0, nil, false
 	callPool.Put(f)
 	return result, err

@@ -62,6 +62,8 @@ type Runtime struct {
 	ids       ids
 	blocked   int // threads that block; the watchdog's
 
+	looks looks
+
 	notifyR *os.File // the core writes when there is something to do
 	notifyW int
 

@@ -19,15 +19,19 @@ import (
 //  2. Spawn: start one more thread with it, if there may be one more.
 //  3. Self. Go has no queue of its own: put it where all threads look, and see
 //     to it that one looks.
+//
+// When a thread is looking for work, it finds this sooner than one that would have to be
+// woken or started: then the third step is the first.
 func (rt *Runtime) schedule(first, last *cFiber) {
 	last.next = 0
-	if rt.c.idle.Load() > 0 {
+	searching := rt.c.searching.Load() != searchingNobody
+	if !searching && rt.c.idle.Load() > 0 {
 		if t := rt.idleSearch(first, last, maxIdleSearch); t != nil {
 			rt.wakeThread(t)
 			return
 		}
 	}
-	if rt.c.reserved.Load() < rt.c.limit.Load() && rt.grow(first) {
+	if !searching && rt.c.reserved.Load() < rt.c.limit.Load() && rt.grow(first) {
 		return
 	}
 	rt.inject(first, last)
@@ -292,8 +296,7 @@ func (rt *Runtime) stealable() bool {
 
 // ---- From the core to Go -------------------------------------------------------------
 
-// control does what the core asks for: it delivers completions, starts threads,
-// and wakes the watchdog. It waits in Go's netpoller, so it needs no thread.
+// control does what the core asks for. It waits in Go's netpoller, so it needs no thread.
 func (rt *Runtime) control() {
 	defer rt.helpers.Done()
 	var buf [64]byte
@@ -301,37 +304,45 @@ func (rt *Runtime) control() {
 		if _, err := rt.notifyR.Read(buf[:]); err != nil {
 			return // closed
 		}
-		for again := true; again; {
-			rt.deliver()
-			if rt.c.wantThread.Load() != 0 {
-				rt.grow(nil)
-				rt.c.wantThread.Store(0)
-			}
-			// Under load the next completions are there by now; taking them here
-			// saves the core a system call.
+		rt.attend(true)
+	}
+}
+
+// attend delivers completions, starts threads, and wakes the watchdog, until there is
+// nothing left. From then on the core tells, by a system call, when there is again.
+func (rt *Runtime) attend(loaded bool) {
+	for again := true; again; {
+		rt.deliver()
+		if rt.c.wantThread.Load() != 0 {
+			rt.grow(nil)
+			rt.c.wantThread.Store(0)
+		}
+		if loaded {
+			// The next completions are there by now; taking them here saves the core
+			// a system call.
 			runtime.Gosched()
 			if rt.deliver() {
 				continue
 			}
-			rt.c.notified.Store(0)
-			again = rt.c.completions.Load() != 0 || rt.c.wantThread.Load() != 0
 		}
-		if rt.c.watchdogAsleep.Load() == 0 {
-			select {
-			case rt.watchdogWake <- struct{}{}:
-			default:
-			}
-		}
-		rt.checkDrained()
+		rt.c.notified.Store(0)
+		again = rt.c.completions.Load() != 0 || rt.c.wantThread.Load() != 0
 	}
+	if rt.c.watchdogAsleep.Load() == 0 {
+		select {
+		case rt.watchdogWake <- struct{}{}:
+		default:
+		}
+	}
+	rt.checkDrained()
 }
 
 // deliver takes the ended fibers and completes their handles.
 func (rt *Runtime) deliver() bool {
-	head := rt.c.completions.Swap(0)
-	if head == 0 {
+	if rt.c.completions.Load() == 0 {
 		return false
 	}
+	head := rt.c.completions.Swap(0)
 	raceEnd()
 	for p := head; p != 0; {
 		c := pointerTo[cFiber](p)

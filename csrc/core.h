@@ -261,7 +261,10 @@ struct cfiber_thread {
   int64_t now;         /* the clock when last read by the scheduler */
   int64_t last_poll;   /* when the poller was last asked */
   int64_t ring_served; /* when the ring was last looked at */
-  int32_t tick_span;   /* the tick's last starting value */
+  int64_t idle_since;  /* when it last had nothing to do */
+  int32_t linger;      /* > 0: before it sleeps */
+  int32_t linger_penalty;
+  int32_t tick_span; /* the tick's last starting value */
   uint32_t steal_index;
   uint32_t fp_control; /* the FP control word that the thread came with, for new fibers */
   uint32_t fp_shared;  /* that of all fibers that have none of their own, while one runs that has */
@@ -354,6 +357,7 @@ struct cfiber_runtime {
   _Atomic(int64_t) trim_at;     /* when; INT64_MAX if there are none */
   _Atomic(uint32_t) guard_kind; /* shared: enum guard_kind */
 
+  bool may_linger; /* threads, before they sleep: there is more than one processor */
   struct fd_table *fds;
   struct cfiber_runtime *next_runtime; /* of the open ones, see fd.c */
 };

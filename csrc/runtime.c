@@ -1,9 +1,11 @@
 /*
  * runtime.c - opening and closing a runtime.
  */
+#include "core.h"
 #include "fault.h"
 #include "poller.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -39,6 +41,16 @@ static bool has_shadow_stack(void) {
 #endif
 }
 
+/* Those that the process may use. */
+static long processors(void) {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return CPU_COUNT(&set);
+#endif
+  return sysconf(_SC_NPROCESSORS_ONLN); /* also where there are more than fit the set */
+}
+
 int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtime **out) {
   if (config->allocated < 1 || config->allocated > MAX_THREADS || config->limit < 1 ||
       config->limit > config->allocated)
@@ -55,6 +67,7 @@ int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtim
   rt->limit = config->limit;
   rt->migrate = config->migrate;
   rt->notify_fd = config->notify_fd;
+  rt->may_linger = processors() > 1;
   if (!e) {
     rt->threads = cfiber_map_zeroed(rt->allocated * sizeof *rt->threads);
     rt->slabs = cfiber_map_zeroed(slab_table_bytes(rt->max_fibers));

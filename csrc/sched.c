@@ -32,6 +32,14 @@
 /* A thread wakes for timers at most so often: of many, those that are due by then are one batch. */
 #define TIMER_SPACING (100 * NS_PER_US)
 
+/*
+ * To sleep and be woken costs both sides more than so long a wait. A thread that is handed
+ * something within this time of falling idle lingers for it the next time.
+ */
+#define LINGER (50 * NS_PER_US)
+/* At most so many short waits make good for one in vain. */
+#define LINGER_PENALTY_MAX 1023
+
 /* ---- Switching ----------------------------------------------------------- */
 
 /*
@@ -335,7 +343,9 @@ void cfiber_schedule(struct cfiber_runtime *rt, struct cfiber_thread *self,
     first = f;
   }
   struct cfiber_thread *t = NULL;
-  if (atomic_load_explicit(&rt->idle, memory_order_relaxed))
+  /* One who searches is awake, and there sooner than any who sleeps. */
+  if (atomic_load_explicit(&rt->idle, memory_order_relaxed) &&
+      atomic_load_explicit(&rt->searching, memory_order_relaxed) == SEARCHING_NOBODY)
     t = idle_search(rt, self, first, last, MAX_IDLE_SEARCH);
   if (t) {
     cfiber_thread_wake(self, t);
@@ -623,12 +633,8 @@ static void stop_searching(struct cfiber_thread *t) {
   atomic_store_explicit(&t->runtime->searching, SEARCHING_NOBODY, memory_order_seq_cst);
 }
 
-/*
- * Others relied on t to search when it gave up, and then it saw work after all.
- * If it took some of that as one who does not search, nobody would look for the
- * rest. Unless somebody has been chosen since, it is t that searches.
- */
-static void search_again(struct cfiber_thread *t) {
+/* Makes t the one who searches, unless there is one. */
+static void take_up_search(struct cfiber_thread *t) {
   uint32_t nobody = SEARCHING_NOBODY;
   atomic_compare_exchange_strong(&t->runtime->searching, &nobody, t->index + 1);
 }
@@ -647,6 +653,58 @@ static void await_choice(struct cfiber_runtime *rt) {
   }
 }
 
+static bool handed_over(const struct cfiber_thread *t) {
+  return atomic_load_explicit(&t->ready_queue, memory_order_relaxed) > READY_BUSY;
+}
+
+/*
+ * Whether lingering pays: each short wait speaks for it, and each time in vain requires
+ * twice as many of them, until it has paid as often.
+ */
+static void waited(struct cfiber_thread *t, bool shortly) {
+  if (shortly && t->linger < 1)
+    t->linger++;
+}
+
+static void lingered(struct cfiber_thread *t, bool in_vain) {
+  if (!in_vain) {
+    t->linger_penalty -= t->linger_penalty > 0;
+    return;
+  }
+  if (t->linger_penalty < LINGER_PENALTY_MAX)
+    t->linger_penalty = 2 * t->linger_penalty + 1;
+  t->linger = -t->linger_penalty;
+}
+
+/* Waits for something to come, awake, as the one who searches. */
+static bool linger_until(struct cfiber_thread *t, int64_t until) {
+  struct cfiber_runtime *rt = t->runtime;
+  do {
+    for (unsigned i = 0; i < 32; i++) {
+      if (handed_over(t) || atomic_load_explicit(&rt->injected, memory_order_relaxed))
+        return true;
+      cfiber_relax();
+    }
+    if (work_elsewhere(t) || atomic_load_explicit(&rt->stop, memory_order_relaxed))
+      return true;
+  } while (cfiber_now() < until);
+  return false;
+}
+
+/* True: there is something, and t need not sleep. */
+static bool linger(struct cfiber_thread *t) {
+  int64_t until = (t->idle_since = cfiber_now()) + LINGER;
+  if (t->linger <= 0 || !t->runtime->may_linger ||
+      atomic_load_explicit(&t->timers.earliest, memory_order_relaxed) < until)
+    return false;
+  take_up_search(t);
+  if (!is_searching(t))
+    return false;
+  bool came = linger_until(t, until);
+  lingered(t, !came);
+  return came;
+}
+
 /* Sleeps until there is something to do. */
 static void idle(struct cfiber_thread *t) {
   struct cfiber_runtime *rt = t->runtime;
@@ -662,8 +720,10 @@ static void idle(struct cfiber_thread *t) {
 
   /* Announced; now look again. */
   if (work_elsewhere(t)) {
+    /* Others relied on t when it gave the search up. If it took some of that work as one
+     * who does not search, nobody would look for the rest. */
     if (searching)
-      search_again(t);
+      take_up_search(t);
   } else if (!atomic_load(&rt->stop)) {
     if (atomic_load(&rt->draining))
       cfiber_notify(rt);
@@ -679,6 +739,8 @@ static void idle(struct cfiber_thread *t) {
   if (handed != READY_IDLE)
     await_choice(rt);
   t->now = t->last_poll = cfiber_now();
+  if (handed != READY_IDLE)
+    waited(t, t->now - t->idle_since < LINGER);
   t->tick = t->tick_span;
   cfiber_timers_fire(t, t->now);
   if (handed > READY_BUSY)
@@ -708,7 +770,7 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
     }
     if (cfiber_stacks_trim(t->runtime, t->now))
       cfiber_look_around(t); /* it has taken a while */
-    else
+    else if (!linger(t))
       idle(t);
   }
 }

@@ -31,6 +31,8 @@ schedule.pml  a-full-ring               -DSPAWNED_MANY -DTHREADS=2 -DFIBERS=4 -D
 schedule.pml  from-outside              -DOUTSIDE -DTHREADS=2
 schedule.pml  from-outside,-yields      -DOUTSIDE -DTHREADS=2 -DYIELDS=1
 schedule.pml  from-outside,-events      -DOUTSIDE -DTHREADS=2 -DEVENTS
+schedule.pml  from-outside,-lingering   -DOUTSIDE -DTHREADS=2 -DLINGERS
+schedule.pml  spawned,-lingering        -DSPAWNED_AND_LEFT -DTHREADS=2 -DFIBERS=3 -DLINGERS
 growth.pml    growth
 watchdog.pml  served                    -DSERVED
 watchdog.pml  handed                    -DHANDED
@@ -59,6 +61,7 @@ schedule.pml  HAND_OVER_IN_TWO          -DOUTSIDE -DTHREADS=2
 schedule.pml  HAND_OVER_UNANNOUNCED     -DOUTSIDE -DTHREADS=2
 schedule.pml  LONE_FIBER_SILENT         -DOUTSIDE -DTHREADS=2 -DYIELDS=1
 schedule.pml  TIMERS_AFTER_LIST         -DOUTSIDE -DTHREADS=2 -DEVENTS
+schedule.pml  SEARCHER_TRUSTED          -DOUTSIDE -DTHREADS=2 -DLINGERS
 schedule.pml  WAKE_BEFORE_STOP          -DSPAWNED -DTHREADS=2
 growth.pml    ACTIVE_AFTER_START
 growth.pml    STOP_UNLOCKED             -DLEAVES

@@ -273,13 +273,25 @@ inline push_movable(fp) {
 
 /* cfiber_schedule, and schedule of sched.go where no thread may be added. */
 inline schedule(me, fp) {
+  again = (searching != SEARCHING_NOBODY);
   if
-  :: idle > 0 -> idle_search(me, fp)
+  :: !again && idle > 0 -> idle_search(me, fp)
   :: else -> chosen = NONE
   fi;
   if
   :: chosen != NONE -> poller_wake(chosen); chosen = 0
-  :: else -> chosen = 0; inject(fp); wake_searcher(me)
+  :: else ->
+     chosen = 0;
+     inject(fp);
+#ifdef MUTANT_SEARCHER_TRUSTED
+     if
+     :: again -> again = false
+     :: else -> wake_searcher(me)
+     fi
+#else
+     again = false;
+     wake_searcher(me)
+#endif
   fi
 }
 
@@ -570,6 +582,22 @@ inline come_back() {
 #endif
 }
 
+/* Waits a moment as the one who searches; `found` if there is something. */
+inline linger() {
+#ifdef LINGERS
+  if
+  :: atomic { searching == SEARCHING_NOBODY -> searching = self + 1 };
+     if
+     :: ready_queue[self] > READY_BUSY || injected != 0 -> found = true
+     :: skip
+     fi
+  :: skip
+  fi
+#else
+  skip
+#endif
+}
+
 inline go_idle() {
 #ifndef MUTANT_ASKED_AFTER_ANNOUNCING
   was_searching = (searching == self + 1);
@@ -688,7 +716,12 @@ inline end_search() {
            :: else \
            fi; \
            break \
-        :: else -> go_idle() \
+        :: else -> \
+           linger(); \
+           if \
+           :: found -> found = false \
+           :: else -> go_idle() \
+           fi \
         fi \
      fi \
   od
