@@ -25,21 +25,25 @@ package cfiber
 #cgo nocallback cfiber_bridge_current
 #cgo noescape cfiber_bridge_symbol
 #cgo nocallback cfiber_bridge_symbol
+#cgo nocallback cfiber_version
+#cgo nocallback cfiber_bridge_callback
 #cgo nocallback cfiber_bridge_fault
 #cgo nocallback cfiber_bridge_nothing
 #include "bridge.h"
+
+extern void cfiberCallGo(void *call);
 */
 import "C"
 
 import (
 	"bytes"
+	"errors"
+	"sync"
 	"syscall"
 	"unsafe"
 
 	_ "github.com/cfiber/cfiber/csrc"
 )
-
-const haveBridge = true
 
 func errnoOf(e C.int) error {
 	if e == 0 {
@@ -58,6 +62,27 @@ func bridgeLayout() map[string]fieldLayout {
 	}
 	return m
 }
+
+// bridgeLoad returns the C side's table, which it has compared with Go's.
+func bridgeLoad(op, library string) (map[string]fieldLayout, error) {
+	if library != "" {
+		return nil, &Error{Op: op, Err: both{ErrInvalid, errors.New("Options.Library in a program with cgo")},
+			Hint: "leave it empty: the C core is in the program"}
+	}
+	layout, err := checkLayout()
+	if err != nil {
+		return nil, &Error{Op: op, Err: both{ErrMismatch, err}}
+	}
+	return layout, nil
+}
+
+var checkLayout = sync.OnceValues(func() (map[string]fieldLayout, error) {
+	layout := bridgeLayout()
+	return layout, matchLayout(layout)
+})
+
+// bridgeVersion returns the version of the C side.
+func bridgeVersion() uint32 { return uint32(C.cfiber_version()) }
 
 func bridgeOpen(allocated, limit, maxFibers uint32, migrate bool, stackSize uint64, notifyFD int) (*cRuntime, error) {
 	var p unsafe.Pointer
@@ -122,6 +147,14 @@ func bridgeSymbol(address uintptr) string {
 	}
 	return string(name[:bytes.IndexByte(name[:], 0)])
 }
+
+// bridgeCallback returns the C function that calls the callback in that slot.
+func bridgeCallback(slot uint32) unsafe.Pointer {
+	return C.cfiber_bridge_callback(C.uint32_t(slot), (*[0]byte)(C.cfiberCallGo))
+}
+
+//export cfiberCallGo
+func cfiberCallGo(call unsafe.Pointer) { dispatchCallback((*cCall)(call)) }
 
 // bridgeFault arms fault injection; see csrc/fault.h.
 func bridgeFault(site int, e syscall.Errno, first, count uint32) {

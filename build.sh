@@ -17,7 +17,7 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       install it with cfiber.h and the pkg-config files below DIR
                       (default build/prefix; $DESTDIR is honoured)
   test [STEP...]      run every check, or only the steps named:
-                      lint model ctest variants go race asan packaging bench
+                      lint model ctest variants go race asan purego packaging bench
   check               run test and all that takes longer: the other variants and architectures
                       of the C tests, cross, and the larger models
   ctest [--variant NAME]... [TEST...]
@@ -98,6 +98,8 @@ cmd_demo() {
 . scripts/lint.sh
 # shellcheck source=scripts/cross.sh
 . scripts/cross.sh
+# shellcheck source=scripts/purego.sh
+. scripts/purego.sh
 # shellcheck source=scripts/check.sh
 . scripts/check.sh
 # shellcheck source=scripts/bench.sh

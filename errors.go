@@ -3,6 +3,7 @@ package cfiber
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"syscall"
 )
@@ -23,8 +24,16 @@ var (
 	ErrDeadlock = errors.New("cfiber: waiting here would never end")
 	// ErrStillRunning: fibers did not end in time.
 	ErrStillRunning = errors.New("cfiber: fibers are still running")
-	// ErrNoCgo: the program was built with CGO_ENABLED=0.
-	ErrNoCgo = errors.New("cfiber: built without cgo: build with CGO_ENABLED=1 and a C compiler")
+	// ErrNoCgo: the program was built with CGO_ENABLED=0, for a system where the C core cannot be
+	// loaded while it runs.
+	ErrNoCgo = errors.New("cfiber: built without cgo, which " + runtime.GOOS + "/" + runtime.GOARCH + " cannot do without")
+	// ErrNoLibrary: a program without cgo did not find libcfiber.
+	ErrNoLibrary = errors.New("cfiber: no libcfiber could be loaded")
+	// ErrMismatch: the C core, which in a program without cgo is the libcfiber that was found, is not
+	// that of this version of the package.
+	ErrMismatch = errors.New("cfiber: the C core and the Go package do not match")
+	// ErrTooManyCallbacks: 512 of NewCallback's functions are in use.
+	ErrTooManyCallbacks = errors.New("cfiber: too many callbacks")
 	// ErrUnsupported: the process runs with something that fibers cannot have, as yet user shadow stacks.
 	ErrUnsupported = errors.New("cfiber: not supported here")
 )
@@ -32,7 +41,7 @@ var (
 // An Error tells which operation failed, on which fiber. It wraps one of the
 // errors above, and what caused it.
 type Error struct {
-	Op   string // "spawn", "call", "wait", "new", "close", "shutdown"
+	Op   string // "spawn", "call", "wait", "new", "close", "shutdown", "callback"
 	ID   uint64 // of the fiber; 0 if there is none
 	Name string // of the fiber
 	Err  error  // what happened

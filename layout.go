@@ -2,14 +2,13 @@ package cfiber
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 )
 
 // The structures below are the Go view of those in csrc/core.h: the same bytes.
 // Only what Go uses has a name. layoutTable lists them all; New compares it
-// with the C side's table, once per process, and so does a test.
+// with the C side's table before it opens anything, and so does a test.
 //
 // Addresses that C may replace by small numbers (the heads of queues) are
 // uintptr, since a pointer variable must never hold such a number.
@@ -129,6 +128,9 @@ const (
 	maxThreads    = 1024
 )
 
+// coreVersion is what cfiber_version returns: the version of csrc/include/cfiber.h.
+const coreVersion = 0<<16 | 1<<8 | 0
+
 type fieldLayout struct{ offset, size uintptr }
 
 // field describes a field of a structure by its address within a zero value.
@@ -138,8 +140,8 @@ func field[T any](base unsafe.Pointer, f *T) fieldLayout {
 
 // layoutTable is what Go expects. Names are those of the C side.
 func layoutTable() map[string]fieldLayout {
-	f, t, r := new(cFiber), new(cThread), new(cRuntime)
-	fp, tp, rp := unsafe.Pointer(f), unsafe.Pointer(t), unsafe.Pointer(r)
+	f, t, r, c := new(cFiber), new(cThread), new(cRuntime), new(cCall)
+	fp, tp, rp, cp := unsafe.Pointer(f), unsafe.Pointer(t), unsafe.Pointer(r), unsafe.Pointer(c)
 	return map[string]fieldLayout{
 		"cfiber.wait":       field(fp, &f.wait),
 		"cfiber.next":       field(fp, &f.next),
@@ -193,10 +195,16 @@ func layoutTable() map[string]fieldLayout {
 		"cfiber_runtime.want_thread":       field(rp, &r.wantThread),
 		"cfiber_runtime.migrate":           field(rp, &r.migrate),
 		"cfiber_runtime.stack_size":        field(rp, &r.stackSize),
+
+		"cfiber_call":        field(cp, c),
+		"cfiber_call.index":  field(cp, &c.index),
+		"cfiber_call.args":   field(cp, &c.args),
+		"cfiber_call.result": field(cp, &c.result),
 	}
 }
 
-// The sizes of structures that Go knows only the first part of, by the C side.
+// What the C side alone knows: the sizes of structures of which Go has the first part, and where
+// something is that Go has no name for.
 const (
 	layoutFiber     = "cfiber" // larger where the C code is built with a sanitizer
 	layoutThread    = "cfiber_thread"
@@ -204,17 +212,25 @@ const (
 	layoutGuardKind = "cfiber_runtime.guard_kind"
 )
 
-// checkLayout compares the two sides and returns what Go has to look up.
-var checkLayout = sync.OnceValues(func() (map[string]fieldLayout, error) {
-	theirs := bridgeLayout()
-	for name, want := range layoutTable() {
+// matchLayout compares the C side's table with Go's.
+func matchLayout(theirs map[string]fieldLayout) error {
+	ours := layoutTable()
+	for name, want := range ours {
 		if got, ok := theirs[name]; !ok || got != want {
-			return nil, fmt.Errorf("cfiber: the C core and the Go package do not match: %s is %+v in C, %+v in Go",
-				name, got, want)
+			return fmt.Errorf("%s is %+v in C, %+v in Go", name, got, want)
 		}
 	}
-	return theirs, nil
-})
+	for name := range theirs {
+		switch name {
+		case layoutFiber, layoutThread, layoutRuntime, layoutGuardKind:
+		default:
+			if _, ok := ours[name]; !ok {
+				return fmt.Errorf("Go does not know %s", name)
+			}
+		}
+	}
+	return nil
+}
 
 // pointerTo makes a pointer of an address in C memory.
 func pointerTo[T any](address uintptr) *T {

@@ -1,5 +1,3 @@
-//go:build cgo
-
 package cfiber
 
 import (
@@ -9,22 +7,35 @@ import (
 
 // Every offset and size of the shared memory is the same on both sides.
 func TestLayout(t *testing.T) {
-	theirs, ours := bridgeLayout(), layoutTable()
-	for name, want := range ours {
-		if got, ok := theirs[name]; !ok || got != want {
-			t.Errorf("%s: %+v in C, %+v in Go", name, got, want)
-		}
-	}
-	// What C lists and Go does not is known here, so that a new field is not forgotten.
-	onlyC := map[string]bool{layoutFiber: true, layoutThread: true, layoutRuntime: true, layoutGuardKind: true}
-	for name := range theirs {
-		if _, ok := ours[name]; !ok && !onlyC[name] {
-			t.Errorf("%s is shared, but Go does not name it", name)
-		}
+	theirs := bridgeLayout()
+	if err := matchLayout(theirs); err != nil {
+		t.Error(err)
 	}
 	if theirs[layoutThread].size%64 != 0 ||
 		theirs[layoutFiber].size%64 != 0 {
 		t.Error("structures are not whole cache lines")
+	}
+}
+
+// A difference in either direction is seen.
+func TestLayoutMismatch(t *testing.T) {
+	for name, change := range map[string]func(m map[string]fieldLayout){
+		"moved":   func(m map[string]fieldLayout) { m["cfiber.wait"] = fieldLayout{8, 8} },
+		"resized": func(m map[string]fieldLayout) { m["cfiber_runtime.stop"] = fieldLayout{0, 1} },
+		"gone":    func(m map[string]fieldLayout) { delete(m, "cfiber_thread.running") },
+		"new":     func(m map[string]fieldLayout) { m["cfiber.colour"] = fieldLayout{0, 8} },
+	} {
+		m := bridgeLayout()
+		change(m)
+		if matchLayout(m) == nil {
+			t.Errorf("%s: not seen", name)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if v := bridgeVersion(); v != coreVersion {
+		t.Errorf("%#x in C, %#x in Go", v, coreVersion)
 	}
 }
 

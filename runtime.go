@@ -30,6 +30,11 @@ type Options struct {
 	Migrate bool
 	// CloseTimeout is how long Close waits for cancelled fibers to end; 0 is 5 s.
 	CloseTimeout time.Duration
+	// Library is the path of libcfiber, for programs without cgo, which load it; it
+	// is an error in others, which contain it. Empty means $CFIBER_LIBRARY, or else
+	// what the system's loader finds by the name of libcfiber. A program has one:
+	// once it is loaded, another is an error.
+	Library string
 	// Logger gets a warning where the runtime goes on with less; nil is
 	// slog.Default().
 	Logger *slog.Logger
@@ -108,18 +113,16 @@ func (o *Options) fill() error {
 }
 
 // New opens a runtime and starts its first thread; others start as there is
-// work for them. The errors are ErrInvalid, ErrNoMemory, ErrNoCgo,
-// ErrUnsupported, and those of the system calls that make descriptors.
+// work for them. The errors are ErrInvalid, ErrNoMemory, ErrUnsupported, those of
+// the system calls that make descriptors, and, in a program without cgo,
+// ErrNoLibrary, ErrMismatch and ErrNoCgo.
 func New(opts Options) (*Runtime, error) { return open(opts, pollerOpen) }
 
 func open(opts Options, openPoller func() (cPoller, error)) (*Runtime, error) {
-	if !haveBridge {
-		return nil, &Error{Op: "new", Err: ErrNoCgo}
-	}
 	if err := opts.fill(); err != nil {
 		return nil, &Error{Op: "new", Err: both{ErrInvalid, err}}
 	}
-	layout, err := checkLayout()
+	layout, err := bridgeLoad("new", opts.Library)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,25 @@ void *cfiber_bridge_current(void);
 /* The name of the function at an address, if it is known; see symbol.h. 1 or 0. */
 int cfiber_bridge_symbol(uintptr_t address, char *name, size_t size);
 
+/* ---- Callbacks: callback.c ------------------------------------------------------ */
+
+#define CFIBER_CALLBACKS 512   /* how many there may be at once */
+#define CFIBER_CALLBACK_ARGS 6 /* words that each takes */
+
+/* A call of one of them. */
+struct cfiber_call {
+  uintptr_t index;
+  uintptr_t args[CFIBER_CALLBACK_ARGS];
+  uintptr_t result;
+};
+
+/*
+ * The C function number index, which may be called with up to CFIBER_CALLBACK_ARGS
+ * integers and pointers, on a fiber or not. It calls go, the same at each call of
+ * this, with a struct cfiber_call, on no fiber's stack. NULL beyond the last.
+ */
+void *cfiber_bridge_callback(uint32_t index, void (*go)(void *call));
+
 /* ---- Tests ------------------------------------------------------------------------ */
 
 /* See fault.h. */

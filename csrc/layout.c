@@ -67,6 +67,11 @@ static const struct cfiber_layout_entry table[] = {
     FIELD(cfiber_runtime, migrate),
     FIELD(cfiber_runtime, stack_size),
     FIELD(cfiber_runtime, guard_kind),
+
+    WHOLE(cfiber_call),
+    FIELD(cfiber_call, index),
+    FIELD(cfiber_call, args),
+    FIELD(cfiber_call, result),
 };
 
 const struct cfiber_layout_entry *cfiber_layout(size_t *n) {

@@ -70,7 +70,7 @@ step_bench() {
   count 1 0 0
 }
 
-all_steps='lint model ctest variants go race asan packaging bench'
+all_steps='lint model ctest variants go race asan purego packaging bench'
 
 cmd_test() {
   need_go

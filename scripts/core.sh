@@ -47,11 +47,11 @@ compile() {
 
 jobs_wanted() { getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2; }
 
-# exported COMPILER: the functions that the header declares, and so all that a shared
-# library exports.
+# exported COMPILER: the functions that cfiber.h declares for C programs and bridge.h for Go
+# programs without cgo, and so all that a shared library exports.
 exported() {
   # shellcheck disable=SC2086 # it may hold flags
-  $1 -E -P csrc/include/cfiber.h | grep -oE '(^|[^A-Za-z0-9_])cfiber_[a-z0-9_]+\(' |
+  printf '#include "%s"\n' csrc/include/cfiber.h csrc/bridge.h | $1 -E -P -I. -xc - | grep -oE '(^|[^A-Za-z0-9_])cfiber_[a-z0-9_]+\(' |
     sed 's/[^a-z0-9_]//g' | sort -u
 }
 

@@ -1,4 +1,4 @@
-//go:build !cgo
+//go:build !cgo && !((darwin && !ios && (amd64 || arm64)) || (freebsd && (amd64 || arm64)) || (netbsd && (amd64 || arm64)) || (linux && !android && (amd64 || arm64 || loong64 || ppc64le || riscv64)))
 
 package cfiber
 
@@ -7,13 +7,15 @@ import (
 	"unsafe"
 )
 
-const haveBridge = false
+// Without cgo, on a system that bridge_purego.go does not serve, there is no C
+// core: New fails with ErrNoCgo, so none of the others is ever called.
 
-// Without cgo there is no C core in the program: New fails with ErrNoCgo, so
-// none of these is ever called.
+func bridgeLoad(op, _ string) (map[string]fieldLayout, error) {
+	return nil, &Error{Op: op, Err: ErrNoCgo, Hint: "build with CGO_ENABLED=1 and a C compiler"}
+}
 
-func bridgeLayout() map[string]fieldLayout { return nil }
-
+func bridgeLayout() map[string]fieldLayout                                  { return nil }
+func bridgeVersion() uint32                                                 { return 0 }
 func bridgeOpen(_, _, _ uint32, _ bool, _ uint64, _ int) (*cRuntime, error) { return nil, ErrNoCgo }
 
 func bridgeClose(*cRuntime)                                         {}
@@ -28,5 +30,6 @@ func bridgeFiberFree(*cRuntime, []unsafe.Pointer)                   {}
 func bridgeIDBlock(uint32) uint64                                   { return 0 }
 func bridgeCurrent() *cFiber                                        { return nil }
 func bridgeSymbol(uintptr) string                                   { return "" }
+func bridgeCallback(uint32) unsafe.Pointer                          { return nil }
 func bridgeFault(_ int, _ syscall.Errno, _, _ uint32)               {}
 func bridgeNothing()                                                {}

@@ -1,0 +1,49 @@
+# shellcheck shell=bash
+# The Go tests without cgo: the core, and the C functions of the tests, as shared libraries.
+
+# purego_known: whether bridge_purego.go is for this system.
+purego_known() {
+  case $(go env GOOS)/$(go env GOARCH) in
+    darwin/amd64 | darwin/arm64) ;;
+    freebsd/amd64 | freebsd/arm64 | netbsd/amd64 | netbsd/arm64) ;;
+    # Without cgo, purego asks for the libraries of glibc by name.
+    linux/amd64 | linux/arm64 | linux/loong64 | linux/ppc64le | linux/riscv64) ! is_musl ;;
+    *) false ;;
+  esac
+}
+
+is_musl() {
+  case $(${CC:-cc} -dumpmachine) in *musl*) ;; *) false ;; esac
+}
+
+# purego_flags: what go wants there to build a program without cgo that loads libraries.
+purego_flags() {
+  case $(go env GOOS) in
+    freebsd | netbsd) echo -gcflags=github.com/ebitengine/purego/internal/fakecgo=-std ;;
+  esac
+}
+
+# purego_libraries DIR: builds both below DIR, and exports where the tests look for them.
+purego_libraries() {
+  local dir=$root/$1 ext=so
+  case $(uname -s) in Darwin) ext=dylib ;; esac
+  cmd_lib --prefix "$dir"
+  # shellcheck disable=SC2046,SC2086 # lists of words
+  $CC $(core_flags "$CC") ${CFLAGS--O2 -g} -fPIC -shared -DCTEST_SHARED -Iinternal/ctest \
+    -o "$dir/libctest.$ext" internal/ctest/*.c -L"$dir/lib" -lcfiber -Wl,-rpath,"$dir/lib" -pthread
+  export CFIBER_LIBRARY=$dir/lib/libcfiber.$ext CFIBER_CTEST_LIBRARY=$dir/libctest.$ext
+}
+
+step_purego() {
+  if ! purego_known; then
+    say "SKIP purego: on this system cfiber needs cgo"
+    count 0 0 1
+    return
+  fi
+  purego_libraries build/purego
+  # shellcheck disable=SC2046 # a list of words, or none
+  CGO_ENABLED=0 go vet $(purego_flags) ./...
+  # What cannot be run so: -race and -asan, which want cgo.
+  # shellcheck disable=SC2046
+  CGO_ENABLED=0 go_test $(purego_flags) -timeout 10m -skip '^TestPackaging' .
+}
