@@ -19,7 +19,7 @@ is_musl() {
 # purego_flags: what go wants there to build a program without cgo that loads libraries.
 purego_flags() {
   case $(go env GOOS) in
-    freebsd | netbsd) echo -gcflags=github.com/ebitengine/purego/internal/fakecgo=-std ;;
+    freebsd) echo -gcflags=github.com/ebitengine/purego/internal/fakecgo=-std ;;
   esac
 }
 

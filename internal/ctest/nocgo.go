@@ -49,6 +49,15 @@ var (
 	RecurseAndPark    = symbol("ct_recurse_and_park")
 )
 
+// Functions that call the C function that they are given. See callbacks.c.
+var (
+	CallSix        = symbol("ct_call_six")
+	CallNarrow     = symbol("ct_call_narrow")
+	CallFromThread = symbol("ct_call_from_thread")
+	CallOverWaits  = symbol("ct_call_over_waits")
+	FrameAddress   = symbol("ct_frame_address")
+)
+
 // A Case is a test in C: called with nil, it returns 0 or the line that failed.
 type Case struct {
 	Name     string
