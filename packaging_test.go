@@ -12,6 +12,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"go/build"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -282,7 +283,8 @@ func TestWork(t *testing.T) {
 	m.run(t, "go", "test", "-race", ".")
 }
 
-// Without cgo everything still builds, and New says what is wrong.
+// Without cgo everything still builds, and New says what is wrong: there is no library, or the
+// system is one where cgo is needed.
 func TestPackagingNoCgo(t *testing.T) {
 	m := newModule(t, repository(t), map[string]string{"main.go": `package main
 
@@ -295,14 +297,165 @@ import (
 
 func main() {
 	rt, err := cfiber.New(cfiber.Options{})
-	fmt.Println(rt == nil, errors.Is(err, cfiber.ErrNoCgo))
+	fmt.Println(rt == nil, errors.Is(err, cfiber.ErrNoCgo), errors.Is(err, cfiber.ErrNoLibrary))
 }
 `})
 	m.setenv("CGO_ENABLED", "0")
-	m.run(t, "go", "vet", modulePath, modulePath+"/csrc", modulePath+"/csrc/include")
-	m.run(t, "go", "build", modulePath, modulePath+"/csrc", modulePath+"/csrc/include")
-	if out := m.run(t, "go", "run", "."); out != "true true\n" {
-		t.Errorf("New without cgo: prints %q, want no runtime and ErrNoCgo", out)
+	m.setenv("CFIBER_LIBRARY", "/nowhere/libcfiber.so")
+	for _, command := range []string{"vet", "build"} {
+		args := append(noCgoArgs(command), modulePath, modulePath+"/csrc", modulePath+"/csrc/include")
+		m.run(t, "go", args...)
+	}
+	want := "true false true\n"
+	if !loadsLibraries() {
+		want = "true true false\n"
+	}
+	if out := m.run(t, "go", append(noCgoArgs("run"), ".")...); out != want {
+		t.Errorf("New without cgo: prints %q, want %q", out, want)
+	}
+}
+
+// noCgoArgs are the first arguments of the go command without cgo: on FreeBSD purego needs a flag.
+func noCgoArgs(command string) []string {
+	if runtime.GOOS == "freebsd" {
+		return []string{command, "-gcflags=github.com/ebitengine/purego/internal/fakecgo=-std"}
+	}
+	return []string{command}
+}
+
+// loadsLibraries reports whether cfiber can do without cgo here. The tags are those of
+// bridge_purego.go.
+func loadsLibraries() bool {
+	context := build.Default
+	context.CgoEnabled = false
+	match, err := context.MatchFile(".", "bridge_purego.go")
+	return err == nil && match
+}
+
+// A program without cgo: its C code is a library of its own, and so is the core.
+var noCgoProgram = map[string]string{
+	"main.go": `package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"github.com/cfiber/cfiber"
+	"github.com/ebitengine/purego"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+// The arguments: the C code, "first" to load it before the core, and the path of the core.
+func main() {
+	file, first, core := os.Args[1], os.Args[2] == "first", os.Args[3]
+	var handle uintptr
+	load := func() {
+		var err error
+		handle, err = purego.Dlopen(file, purego.RTLD_NOW)
+		check(err)
+	}
+	function := func(name string) unsafe.Pointer {
+		address, err := purego.Dlsym(handle, name)
+		check(err)
+		return *(*unsafe.Pointer)(unsafe.Pointer(&address))
+	}
+	if first {
+		load()
+	}
+	var runtimes [4]*cfiber.Runtime
+	var wg sync.WaitGroup
+	for i := range runtimes {
+		wg.Go(func() {
+			rt, err := cfiber.New(cfiber.Options{Library: core})
+			check(err)
+			runtimes[i] = rt
+		})
+	}
+	wg.Wait()
+	if !first {
+		load()
+	}
+	callback, err := cfiber.NewCallback(func(n int) int {
+		// Go that waits for C on a fiber of another runtime.
+		m, err := runtimes[1].Call(context.Background(), function("work"), nil)
+		check(err)
+		return n + m
+	})
+	check(err)
+	f, err := runtimes[0].Spawn(function("visit"), callback)
+	check(err)
+	n, err := f.Wait(context.Background())
+	check(err)
+	for _, rt := range runtimes {
+		check(rt.Close())
+	}
+	fmt.Println("visit:", n)
+}
+`,
+	"work.c": userProgram["work.c"] + `
+intptr_t visit(void *fn) {
+  if (cfiber_self() == NULL || cfiber_sleep(1000000) != 0)
+    return -1;
+  return ((intptr_t (*)(intptr_t))fn)(100);
+}
+`,
+}
+
+func TestPackagingPurego(t *testing.T) {
+	m := newModule(t, repository(t), noCgoProgram) // first, for it skips in short mode
+	if !loadsLibraries() {
+		t.Skip("on this system cfiber needs cgo")
+	}
+	need(t, "bash")
+	need(t, "pkg-config")
+	prefix := filepath.Join(t.TempDir(), "installed")
+	run(t, copyRepository(t), environ(), "bash", "build.sh", "lib", "--prefix", prefix)
+	lib := filepath.Join(prefix, "lib")
+	core := filepath.Join(lib, "libcfiber.so")
+	if runtime.GOOS == "darwin" {
+		core = filepath.Join(lib, "libcfiber.dylib")
+	}
+	env := append(environ(), "PKG_CONFIG_PATH="+filepath.Join(lib, "pkgconfig"))
+	flags := strings.Fields(run(t, m.dir, env, "pkg-config", "--cflags", "--libs", "cfiber"))
+	args := append([]string{"-Wall", "-Werror", "-shared", "-fPIC", "-o", "user.so", "work.c"}, flags...)
+	run(t, m.dir, environ(), compiler(), append(args, "-Wl,-rpath,"+lib)...)
+	if err := os.Rename(filepath.Join(m.dir, "work.c"), filepath.Join(m.dir, "work.c.txt")); err != nil {
+		t.Fatal(err) // the go command refuses C files where there is no cgo
+	}
+	m.setenv("CGO_ENABLED", "0")
+	m.run(t, "go", append(noCgoArgs("build"), "-o", "prog", ".")...)
+
+	user, prog := filepath.Join(m.dir, "user.so"), filepath.Join(m.dir, "prog")
+	search := "LD_LIBRARY_PATH="
+	if runtime.GOOS == "darwin" {
+		search = "DYLD_LIBRARY_PATH="
+	}
+	for name, c := range map[string]struct {
+		env         string
+		order, core string
+	}{
+		"option":      {"NOTHING=", "last", core},
+		"environment": {"CFIBER_LIBRARY=" + core, "last", ""},
+		"loader":      {search + lib, "last", ""},
+		"brought":     {"NOTHING=", "first", ""}, // by the C code
+		"both":        {"CFIBER_LIBRARY=" + core, "first", core},
+	} {
+		if name == "brought" && runtime.GOOS == "darwin" {
+			continue // whose loader goes by paths
+		}
+		out := run(t, m.dir, append(m.env, c.env), prog, user, c.order, c.core)
+		if want := "visit: 142\n"; out != want {
+			t.Errorf("%s: prints %q, want %q", name, out, want)
+		}
 	}
 }
 
@@ -401,7 +554,7 @@ func TestPackagingInstalled(t *testing.T) {
 		link(t, append(pkgConfig("--static", "--cflags", "--libs", "cfiber"), "-static")...)
 	})
 
-	// The shared library exports the functions of the header, all of them and nothing else.
+	// The shared library exports the functions of the two headers, all of them and nothing else.
 	t.Run("library", func(t *testing.T) {
 		f, err := elf.Open(filepath.Join(lib, "libcfiber.so"))
 		if errors.Is(err, fs.ErrNotExist) && runtime.GOOS == "darwin" {
@@ -708,12 +861,16 @@ func makeProxy(t *testing.T, version string) string {
 	return root
 }
 
-// declared lists the functions that cfiber.h declares, sorted.
+// declared lists the functions that cfiber.h and bridge.h declare, sorted.
 func declared(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("csrc/include/cfiber.h")
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, name := range []string{"csrc/include/cfiber.h", "csrc/bridge.h"} {
+		header, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, header...)
 	}
 	text = regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAll(text, nil)
 	var names []string
