@@ -22,6 +22,7 @@ type coreFuncs struct {
 	balance, cancelAll                    uintptr
 	fiberAlloc, fiberFree                 uintptr
 	idBlock, current, symbol, callback    uintptr
+	exceptions                            uintptr
 	fault, nothing                        uintptr
 }
 
@@ -43,6 +44,7 @@ func (f *coreFuncs) symbols() []coreSymbol {
 		{"cfiber_bridge_close", &f.close},
 		{"cfiber_bridge_thread_init", &f.threadInit},
 		{"cfiber_bridge_thread_run", &f.threadRun},
+		{"cfiber_bridge_exceptions", &f.exceptions},
 		{"cfiber_bridge_cpu_time", &f.cpuTime},
 		{"cfiber_bridge_serve", &f.serve},
 		{"cfiber_bridge_balance", &f.balance},

@@ -94,12 +94,12 @@ cmd_demo() {
 . scripts/core.sh
 # shellcheck source=scripts/ctest.sh
 . scripts/ctest.sh
+# shellcheck source=scripts/purego.sh
+. scripts/purego.sh
 # shellcheck source=scripts/lint.sh
 . scripts/lint.sh
 # shellcheck source=scripts/cross.sh
 . scripts/cross.sh
-# shellcheck source=scripts/purego.sh
-. scripts/purego.sh
 # shellcheck source=scripts/check.sh
 . scripts/check.sh
 # shellcheck source=scripts/bench.sh

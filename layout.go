@@ -128,8 +128,12 @@ const (
 	maxThreads    = 1024
 )
 
-// coreVersion is what cfiber_version returns: the version of csrc/include/cfiber.h.
-const coreVersion = 0<<16 | 1<<8 | 0
+// The version of csrc/include/cfiber.h, and what cfiber_version makes of it.
+const (
+	versionMajor, versionMinor, versionPatch = 0, 1, 0
+
+	coreVersion = versionMajor<<16 | versionMinor<<8 | versionPatch
+)
 
 type fieldLayout struct{ offset, size uintptr }
 
@@ -225,7 +229,7 @@ func matchLayout(theirs map[string]fieldLayout) error {
 		case layoutFiber, layoutThread, layoutRuntime, layoutGuardKind:
 		default:
 			if _, ok := ours[name]; !ok {
-				return fmt.Errorf("Go does not know %s", name)
+				return fmt.Errorf("%s is unknown in Go", name)
 			}
 		}
 	}

@@ -31,6 +31,8 @@ var library struct {
 	handle uintptr // 0: none as yet
 	path   string
 	layout map[string]fieldLayout
+
+	exceptions bool // the core has been told of the C++ runtime
 }
 
 // bridgeLoad loads the library, if none has been, and returns its table, which it has compared
@@ -51,6 +53,7 @@ func bridgeLoad(op, path string) (map[string]fieldLayout, error) {
 	if err != nil {
 		return nil, &Error{Op: op, Err: err, Hint: libraryHint}
 	}
+	findExceptions()
 	return l.layout, nil
 }
 
@@ -91,13 +94,12 @@ func failureText(name string, err error) string {
 
 // usualLibraries are the names to try, in order.
 func usualLibraries() []string {
-	const major = coreVersion >> 16
 	if runtime.GOOS != "darwin" {
-		return []string{fmt.Sprintf("libcfiber.so.%d", major), "libcfiber.so"}
+		return []string{fmt.Sprintf("libcfiber.so.%d", versionMajor), "libcfiber.so"}
 	}
 	var names []string
 	for _, dir := range []string{"", "/usr/local/lib/", "/opt/homebrew/lib/"} {
-		names = append(names, fmt.Sprintf("%slibcfiber.%d.dylib", dir, major), dir+"libcfiber.dylib")
+		names = append(names, fmt.Sprintf("%slibcfiber.%d.dylib", dir, versionMajor), dir+"libcfiber.dylib")
 	}
 	return names
 }
@@ -130,6 +132,29 @@ func useLibrary(handle uintptr, name string) error {
 	core = f
 	library.handle, library.path, library.layout = handle, name, layout
 	return nil
+}
+
+// cxxRuntimes are the libraries that have __cxa_get_globals.
+var cxxRuntimes = []string{"libstdc++.so.6", "libc++abi.so.1", "libcxxrt.so.1", "libstdc++.so.9"}
+
+// findExceptions gives the core what it finds by itself in a program with cgo: the list of C++
+// exceptions, if there is a C++ runtime by now.
+func findExceptions() {
+	if noLoad == 0 || library.exceptions {
+		return
+	}
+	for _, name := range cxxRuntimes {
+		handle, err := purego.Dlopen(name, purego.RTLD_NOW|noLoad)
+		if err != nil {
+			continue
+		}
+		// Not closed again: it must stay for as long as there are threads.
+		if globals, err := purego.Dlsym(handle, "__cxa_get_globals"); err == nil {
+			purego.SyscallN(core.exceptions, globals)
+			library.exceptions = true
+			return
+		}
+	}
 }
 
 func versionText(v uint32) string { return fmt.Sprintf("%d.%d.%d", v>>16, v>>8&0xff, v&0xff) }

@@ -3,6 +3,8 @@
 package cfiber
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,21 +14,26 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
 )
 
 // sharedLibrary compiles a C text and returns the path of the library.
 func sharedLibrary(t *testing.T, text string) string {
 	t.Helper()
-	cc := os.Getenv("CC")
-	if cc == "" {
-		cc = "cc"
-	}
-	source := filepath.Join(t.TempDir(), "fake.c")
+	return compile(t, cmp.Or(os.Getenv("CC"), "cc"), "fake.c", text)
+}
+
+func compile(t *testing.T, compiler, name, text string, flags ...string) string {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	path := strings.TrimSuffix(source, ".c") + ".so"
-	if out, err := exec.Command(cc, "-shared", "-fPIC", "-o", path, source).CombinedOutput(); err != nil {
+	path := strings.TrimSuffix(source, filepath.Ext(source)) + ".so"
+	args := append([]string{"-shared", "-fPIC", "-o", path, source}, flags...)
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return path
@@ -144,4 +151,62 @@ func TestLibraryOnce(t *testing.T) {
 	if err := loadLibrary(second); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "C code") {
 		t.Error(err)
 	}
+}
+
+// C++ code that is loaded after the core, and waits in its catch handlers: each fiber's exceptions
+// are its own. csrc/testdata/exceptions_test.cc has more of the kind.
+const handlers = `#include <cfiber.h>
+#include <exception>
+
+extern "C" intptr_t handlers(void *p) {
+  intptr_t id = reinterpret_cast<intptr_t>(p), wrong = 0;
+  for (int i = 0; i < 100; i++) {
+    try {
+      try {
+        throw id * 1000 + i;
+      } catch (intptr_t) {
+        cfiber_yield();
+        throw;
+      }
+    } catch (intptr_t value) {
+      for (int k = 0; k < id; k++)
+        cfiber_yield();
+      wrong += value != id * 1000 + i;
+    }
+    wrong += static_cast<bool>(std::current_exception());
+  }
+  return wrong;
+}
+`
+
+func TestLibraryExceptions(t *testing.T) {
+	if noLoad == 0 {
+		t.Skip("on " + runtime.GOOS + " the core leaves C++ exceptions alone")
+	}
+	cxx := cmp.Or(os.Getenv("CXX"), "c++")
+	if _, err := exec.LookPath(cxx); err != nil {
+		t.Skip(err)
+	}
+	before := openTest(t, Options{}) // loads the core
+	lib := filepath.Dir(library.path)
+	path := compile(t, cxx, "handlers.cc", handlers, "-Icsrc/include", "-L"+lib, "-lcfiber", "-Wl,-rpath,"+lib)
+	handle, err := purego.Dlopen(path, purego.RTLD_NOW)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := purego.Dlsym(handle, "handlers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := openTest(t, Options{Threads: 1})
+	var fibers []*Fiber
+	for i := range 5 {
+		fibers = append(fibers, spawn(t, rt, unsafe.Pointer(pointerTo[byte](address)), number(i)))
+	}
+	for _, f := range fibers {
+		if wrong, err := f.Wait(context.Background()); wrong != 0 || err != nil {
+			t.Errorf("fiber %d: %d wrong, %v", f.ID(), wrong, err)
+		}
+	}
+	before.Close()
 }

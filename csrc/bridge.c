@@ -37,6 +37,10 @@ int cfiber_bridge_thread_run(void *thread) {
   return cfiber_thread_run(thread);
 }
 
+void cfiber_bridge_exceptions(void *globals) {
+  cfiber_thread_exceptions((cfiber_exceptions_func *)globals);
+}
+
 int64_t cfiber_bridge_cpu_time(void *thread) {
   return cfiber_thread_cpu_time(thread);
 }

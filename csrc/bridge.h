@@ -30,6 +30,9 @@ void cfiber_bridge_close(void *runtime);
 void cfiber_bridge_thread_init(void *runtime, uint32_t index);
 /* Runs fibers on the calling thread until the runtime stops. */
 int cfiber_bridge_thread_run(void *thread);
+/* Where threads that start from now on find their list of C++ exceptions: __cxa_get_globals of a
+ * C++ runtime that has been loaded after this library, which therefore does not see it. */
+void cfiber_bridge_exceptions(void *globals);
 /* CPU time of the thread in ns, -1 if unknown. */
 int64_t cfiber_bridge_cpu_time(void *thread);
 /* Delivers the events and timers of a thread that is stuck, from another. */

@@ -399,6 +399,10 @@ int cfiber_errno(void);
 /* Prepares a thread's structure; its poller is the caller's to set. */
 void cfiber_thread_init(struct cfiber_runtime *rt, uint32_t index);
 
+/* __cxa_get_globals of the C++ runtime; see cfiber_bridge_exceptions. */
+typedef struct exception_state *cfiber_exceptions_func(void);
+void cfiber_thread_exceptions(cfiber_exceptions_func *globals);
+
 /* Runs fibers on the calling thread until rt->stop. Returns 0 or an errno. */
 int cfiber_thread_run(struct cfiber_thread *t);
 

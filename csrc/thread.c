@@ -96,10 +96,23 @@ void cfiber_thread_init(struct cfiber_runtime *rt, uint32_t index) {
 #ifdef __ELF__
 /* Of the C++ runtime, where the program has one. */
 extern struct exception_state *__cxa_get_globals(void) __attribute__((weak));
-#define CXX_STATE (__cxa_get_globals ? __cxa_get_globals() : NULL)
-#else
-#define CXX_STATE NULL
 #endif
+
+/* The same, of a C++ runtime that was loaded later than this code. */
+static _Atomic(cfiber_exceptions_func *) late_globals;
+
+void cfiber_thread_exceptions(cfiber_exceptions_func *globals) {
+  atomic_store_explicit(&late_globals, globals, memory_order_relaxed);
+}
+
+static struct exception_state *exceptions(void) {
+#ifdef __ELF__
+  if (__cxa_get_globals)
+    return __cxa_get_globals();
+#endif
+  cfiber_exceptions_func *globals = atomic_load_explicit(&late_globals, memory_order_relaxed);
+  return globals ? globals() : NULL;
+}
 
 static void find_native_stack(struct cfiber_thread *t) {
 #if defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__DragonFly__)
@@ -126,7 +139,7 @@ int cfiber_thread_run(struct cfiber_thread *t) {
     return EDEADLK; /* a runtime inside a fiber of another */
   cfiber_this_thread = t;
   t->errno_address = &errno;
-  t->exceptions = CXX_STATE;
+  t->exceptions = exceptions();
   t->os_thread = (uint64_t)(uintptr_t)pthread_self();
 #ifdef __linux__
   t->os_thread_id = (uint32_t)syscall(SYS_gettid);

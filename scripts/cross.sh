@@ -43,7 +43,8 @@ cmd_cross() {
   local bad=0 zig=${ZIG:-zig} arch goarch s t
   for s in freebsd netbsd openbsd dragonfly; do
     say "go vet for $s"
-    GOOS=$s GOARCH=amd64 CGO_ENABLED=0 go vet ./... || bad=1
+    # shellcheck disable=SC2046 # a list of words, or none
+    GOOS=$s GOARCH=amd64 CGO_ENABLED=0 go vet $(purego_flags $s) ./... || bad=1
   done
   if have clang; then
     for t in x86_64-unknown-freebsd aarch64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd; do

@@ -71,10 +71,13 @@ cmd_lint() {
   go vet ./... || bad=1
   go vet -C cmd/cfiberbench ./... || bad=1
   # The Go code for other systems, as far as it can be checked without their C compilers.
-  for c in freebsd/amd64 netbsd/386 openbsd/amd64 dragonfly/amd64 darwin/arm64; do
+  for c in freebsd/amd64 netbsd/amd64 netbsd/386 openbsd/amd64 dragonfly/amd64 darwin/arm64 linux/arm64; do
     say "go vet for $c"
-    GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet . || bad=1
-    GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet -C cmd/cfiberbench ./... || bad=1
+    tool=$(purego_flags "${c%/*}")
+    # shellcheck disable=SC2086 # a list of words, or none
+    GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet $tool . ./internal/ctest || bad=1
+    # shellcheck disable=SC2086
+    GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet -C cmd/cfiberbench $tool ./... || bad=1
   done
 
   say "staticcheck"

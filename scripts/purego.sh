@@ -16,9 +16,9 @@ is_musl() {
   case $(${CC:-cc} -dumpmachine) in *musl*) ;; *) false ;; esac
 }
 
-# purego_flags: what go wants there to build a program without cgo that loads libraries.
+# purego_flags GOOS: what go wants there to build a program without cgo that loads libraries.
 purego_flags() {
-  case $(go env GOOS) in
+  case $1 in
     freebsd) echo -gcflags=github.com/ebitengine/purego/internal/fakecgo=-std ;;
   esac
 }
@@ -41,9 +41,11 @@ step_purego() {
     return
   fi
   purego_libraries build/purego
-  # shellcheck disable=SC2046 # a list of words, or none
-  CGO_ENABLED=0 go vet $(purego_flags) ./...
+  local flags
+  flags=$(purego_flags "$(go env GOOS)")
+  # shellcheck disable=SC2086 # a list of words, or none
+  CGO_ENABLED=0 go vet $flags ./...
   # What cannot be run so: -race and -asan, which want cgo.
-  # shellcheck disable=SC2046
-  CGO_ENABLED=0 go_test $(purego_flags) -timeout 10m -skip '^TestPackaging' .
+  # shellcheck disable=SC2086
+  CGO_ENABLED=0 go_test $flags -timeout 10m -skip '^TestPackaging' .
 }
