@@ -57,6 +57,31 @@ func BenchmarkGoWaitGroup(b *testing.B) {
 	}
 }
 
+// BenchmarkCCall is a call of a C function that does nothing: by cgo, or without cgo by purego.
+func BenchmarkCCall(b *testing.B) {
+	openTest(b, Options{}) // has the core loaded
+	for b.Loop() {
+		bridgeNothing()
+	}
+}
+
+// BenchmarkNewCallback calls Go from C on a fiber by NewCallback's functions, with reflection and
+// without.
+func BenchmarkNewCallback(b *testing.B) {
+	for name, fn := range map[string]any{
+		"word":    func(a uintptr) uintptr { return a },
+		"reflect": func(a int32) int32 { return a },
+	} {
+		b.Run(name, func(b *testing.B) {
+			rt := openTest(b, Options{Threads: 1})
+			f := newCallback(b, fn)
+			call(b, rt, ctest.CallLoop, unsafe.Pointer(&[]uintptr{uintptr(f), 1000}[0]))
+			b.ResetTimer()
+			call(b, rt, ctest.CallLoop, unsafe.Pointer(&[]uintptr{uintptr(f), uintptr(b.N)}[0]))
+		})
+	}
+}
+
 // BenchmarkCallback calls Go from C, on a fiber and from a plain cgo call.
 func BenchmarkCallback(b *testing.B) {
 	ctest.Callback = func(arg uintptr) uintptr { return arg }

@@ -44,8 +44,9 @@ var callbacks struct {
 // fiber's thread runs no other fiber meanwhile.
 //
 // fn has up to six parameters and at most one result, which are booleans,
-// integers, uintptrs, pointers, or unsafe.Pointers. What it returns must follow
-// cgo's rules for passing pointers to C. The functions of types func(),
+// integers, uintptrs, pointers, or unsafe.Pointers. What C passes for a pointer
+// must be one, and not a number. What fn returns must follow cgo's rules for
+// passing pointers to C. The functions of types func(),
 // func(uintptr) uintptr and func(unsafe.Pointer) int are called without
 // reflection. The last is that of a fiber's function: Spawn takes it as well.
 //
@@ -180,6 +181,9 @@ func callbackArg(t reflect.Type, word *uintptr) reflect.Value {
 	p := unsafe.Pointer(word)
 	if bigEndian {
 		p = unsafe.Add(p, unsafe.Sizeof(*word)-t.Size())
+	}
+	if t.Kind() == reflect.Bool { // Go relies on its being 0 or 1
+		return reflect.ValueOf(*(*byte)(p) != 0).Convert(t)
 	}
 	return reflect.NewAt(t, p).Elem()
 }

@@ -27,6 +27,7 @@ func newCallback(t testing.TB, fn any) unsafe.Pointer {
 // Arguments and results of all kinds, called on a fiber and on a plain thread.
 func TestCallbackArguments(t *testing.T) {
 	rt := openTest(t, Options{})
+	const one = 0x10001 // see ct_call_six
 	var called bool
 	for name, c := range map[string]struct {
 		caller unsafe.Pointer
@@ -35,21 +36,21 @@ func TestCallbackArguments(t *testing.T) {
 	}{
 		"six": {ctest.CallSix, func(a, b, c, d, e, f int64) int64 {
 			return a + 10*b + 100*c + 1000*d + 10000*e + 100000*f
-		}, 654321},
+		}, 654321 * one},
 		"mixed": {ctest.CallSix, func(a int, b uint64, c uintptr, d unsafe.Pointer, e bool, f *byte) uint {
-			if e && uintptr(unsafe.Pointer(f)) == 6 {
+			if e && uintptr(unsafe.Pointer(f)) == 6*one {
 				return uint(a) + uint(b) + uint(c) + uint(uintptr(d))
 			}
 			return 0
-		}, 10},
-		"fewer":      {ctest.CallSix, func(a, b int32) int32 { return -a - b }, -3},
-		"bool":       {ctest.CallSix, func(a int) bool { return a == 1 }, 1},
-		"pointer":    {ctest.CallSix, func(p unsafe.Pointer) unsafe.Pointer { return p }, 1},
+		}, 10 * one},
+		"fewer":      {ctest.CallSix, func(a, b int32) int32 { return -a - b }, -3 * one},
+		"bool":       {ctest.CallSix, func(a int) bool { return a == one }, 1},
+		"pointer":    {ctest.CallSix, func(p unsafe.Pointer) unsafe.Pointer { return p }, one},
 		"no result":  {ctest.CallSix, func(int) { called = true }, 0},
 		"nothing":    {ctest.CallSix, func() { called = true }, 0},
-		"word":       {ctest.CallSix, func(a uintptr) uintptr { return a + 1 }, 2},
-		"entry":      {ctest.CallSix, func(a unsafe.Pointer) int { return -int(uintptr(a)) }, -1},
-		"named type": {ctest.CallSix, ctest.GoFunc(func(a uintptr) uintptr { return a + 2 }), 3},
+		"word":       {ctest.CallSix, func(a uintptr) uintptr { return a + 1 }, one + 1},
+		"entry":      {ctest.CallSix, func(a unsafe.Pointer) int { return -int(uintptr(a)) }, -one},
+		"named type": {ctest.CallSix, ctest.GoFunc(func(a uintptr) uintptr { return a + 2 }), one + 2},
 		"narrow": {ctest.CallNarrow, func(a int8, b uint8, c int16, d uint16, e int32, f uint32) int8 {
 			if a == -0x80 && b == 0x80 && c == -0x7f80 && d == 0x8080 && e == -0x7f7f7f80 && f == 0x80808080 {
 				return -7

@@ -11,7 +11,8 @@
  * On ELF, linking with --wrap=crosscall2 sends all of them here, those of any
  * package of the program, with nothing to write. Mach-O linkers cannot do that;
  * there a package that exports Go functions compiles with
- * -Dcrosscall2=cfiber_crosscall2, or calls cfiber_on_native_stack itself.
+ * -Dcrosscall2=cfiber_crosscall2, or calls cfiber_on_native_stack itself. The functions
+ * of callback.c do the latter, everywhere; in a program without cgo there is no other way.
  */
 #include "sanitizer.h"
 #include "switch.h"

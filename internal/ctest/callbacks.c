@@ -6,11 +6,11 @@
 
 #include <pthread.h>
 
-/* The result of a call with 1, 2, ... 6. */
+/* The result of a call with 0x10001, 0x20002, ... 0x60006, which Go takes for pointers too. */
 intptr_t ct_call_six(void *arg) {
   int64_t (*fn)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) =
       (int64_t(*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t))arg;
-  return (intptr_t)fn(1, 2, 3, 4, 5, 6);
+  return (intptr_t)fn(0x10001, 0x20002, 0x30003, 0x40004, 0x50005, 0x60006);
 }
 
 /* The result of a call with the last value below zero, or the greatest, of each type. What is
@@ -45,6 +45,15 @@ intptr_t ct_call_over_waits(void *arg) {
       return -1;
   }
   return (intptr_t)sum;
+}
+
+/* arg: uintptr_t[2], a function and how often to call it. */
+intptr_t ct_call_loop(void *arg) {
+  uintptr_t *a = arg;
+  uintptr_t (*fn)(uintptr_t) = (uintptr_t(*)(uintptr_t))a[0];
+  for (uintptr_t i = 0; i < a[1]; i++)
+    fn(i);
+  return 0;
 }
 
 /* Where the stack is. */

@@ -13,5 +13,6 @@ var (
 	CallNarrow     = unsafe.Pointer(C.ct_call_narrow)
 	CallFromThread = unsafe.Pointer(C.ct_call_from_thread)
 	CallOverWaits  = unsafe.Pointer(C.ct_call_over_waits)
+	CallLoop       = unsafe.Pointer(C.ct_call_loop)
 	FrameAddress   = unsafe.Pointer(C.ct_frame_address)
 )

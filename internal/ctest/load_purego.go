@@ -39,6 +39,12 @@ func SetCallback(fn unsafe.Pointer) { *(*unsafe.Pointer)(symbol("ctest_callback"
 
 // CallNoFiber calls a C function on a plain thread, without a fiber.
 func CallNoFiber(fn, arg unsafe.Pointer) int {
-	result, _, _ := purego.SyscallN(uintptr(fn), uintptr(arg))
+	var result uintptr
+	if n := uintptr(arg); n < 4096 {
+		// A number. As a pointer that is kept alive over the call it would be found on the stack.
+		result, _, _ = purego.SyscallN(uintptr(fn), n)
+	} else {
+		result, _, _ = purego.SyscallN(uintptr(fn), uintptr(arg))
+	}
 	return int(result)
 }

@@ -55,6 +55,7 @@ var (
 	CallNarrow     = symbol("ct_call_narrow")
 	CallFromThread = symbol("ct_call_from_thread")
 	CallOverWaits  = symbol("ct_call_over_waits")
+	CallLoop       = symbol("ct_call_loop")
 	FrameAddress   = symbol("ct_frame_address")
 )
 
