@@ -7,6 +7,8 @@ import (
 	"testing"
 )
 
+const cgoEnabled = true
+
 // With cgo the core is in the program, and no library is loaded.
 func TestLibraryWithCgo(t *testing.T) {
 	rt, err := New(Options{Library: "libcfiber.so"})

@@ -10,6 +10,8 @@ import (
 	"github.com/cfiber/cfiber/internal/ctest"
 )
 
+const cgoEnabled = false
+
 // Without cgo the C functions of the tests come from a library, and call Go by a callback.
 func TestMain(m *testing.M) {
 	if ctest.Err != nil {
