@@ -32,7 +32,7 @@ func TestCallbackArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		caller unsafe.Pointer
 		fn     any
-		want   int
+		want   int64
 	}{
 		"six": {ctest.CallSix, func(a, b, c, d, e, f int64) int64 {
 			return a + 10*b + 100*c + 1000*d + 10000*e + 100000*f
@@ -60,10 +60,10 @@ func TestCallbackArguments(t *testing.T) {
 		"over waits": {ctest.CallOverWaits, func(a uintptr) uintptr { return a * 10 }, 450},
 	} {
 		fn := newCallback(t, c.fn)
-		if got := call(t, rt, c.caller, fn); got != c.want {
+		if got := int64(call(t, rt, c.caller, fn)); got != c.want {
 			t.Errorf("%s, on a fiber: %d, want %d", name, got, c.want)
 		}
-		if got := ctest.CallNoFiber(c.caller, fn); got != c.want {
+		if got := int64(ctest.CallNoFiber(c.caller, fn)); got != c.want {
 			t.Errorf("%s, on a thread: %d, want %d", name, got, c.want)
 		}
 	}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // allowNumbers starts the program again so that a small number may be in a pointer variable, as
 // those are that the tests pass to C, when a stack is copied. Go's runtime would end the program.
-// With cgo a stack does not grow there; purego's calls have large frames.
+// With cgo a stack hardly ever grows just there, but purego's calls have large frames.
 func allowNumbers() {
 	const setting = "invalidptr=0"
 	old := os.Getenv("GODEBUG")

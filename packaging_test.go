@@ -315,10 +315,13 @@ func main() {
 	}
 }
 
-// noCgoArgs are the first arguments of the go command without cgo: on FreeBSD purego needs a flag.
+// noCgoArgs are the first arguments of the go command without cgo. The flags are in README.md.
 func noCgoArgs(command string) []string {
-	if runtime.GOOS == "freebsd" {
+	switch runtime.GOOS + "/" + runtime.GOARCH {
+	case "freebsd/amd64", "freebsd/arm64":
 		return []string{command, "-gcflags=github.com/ebitengine/purego/internal/fakecgo=-std"}
+	case "linux/riscv64":
+		return []string{command, "-ldflags=-I=/lib/ld-linux-riscv64-lp64d.so.1"}
 	}
 	return []string{command}
 }

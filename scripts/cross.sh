@@ -44,7 +44,7 @@ cmd_cross() {
   for s in freebsd netbsd openbsd dragonfly; do
     say "go vet for $s"
     # shellcheck disable=SC2046 # a list of words, or none
-    GOOS=$s GOARCH=amd64 CGO_ENABLED=0 go vet $(purego_flags $s) ./... || bad=1
+    GOOS=$s GOARCH=amd64 CGO_ENABLED=0 go vet $(purego_flags $s amd64) ./... || bad=1
   done
   if have clang; then
     for t in x86_64-unknown-freebsd aarch64-unknown-freebsd x86_64-unknown-netbsd x86_64-unknown-openbsd; do

@@ -73,7 +73,7 @@ cmd_lint() {
   # The Go code for other systems, as far as it can be checked without their C compilers.
   for c in freebsd/amd64 netbsd/amd64 netbsd/386 openbsd/amd64 dragonfly/amd64 darwin/arm64 linux/arm64; do
     say "go vet for $c"
-    tool=$(purego_flags "${c%/*}")
+    tool=$(purego_flags "${c%/*}" "${c#*/}")
     # shellcheck disable=SC2086 # a list of words, or none
     GOOS=${c%/*} GOARCH=${c#*/} CGO_ENABLED=0 go vet $tool . ./internal/ctest || bad=1
     # shellcheck disable=SC2086

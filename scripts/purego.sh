@@ -16,10 +16,13 @@ is_musl() {
   case $(${CC:-cc} -dumpmachine) in *musl*) ;; *) false ;; esac
 }
 
-# purego_flags GOOS: what go wants there to build a program without cgo that loads libraries.
+# purego_flags GOOS GOARCH: what go wants there to build a program without cgo that loads
+# libraries.
 purego_flags() {
-  case $1 in
-    freebsd) echo -gcflags=github.com/ebitengine/purego/internal/fakecgo=-std ;;
+  case $1/$2 in
+    freebsd/*) echo -gcflags=github.com/ebitengine/purego/internal/fakecgo=-std ;;
+    # Go's linker names a dynamic loader that glibc does not have there.
+    linux/riscv64) echo -ldflags=-I=/lib/ld-linux-riscv64-lp64d.so.1 ;;
   esac
 }
 
@@ -42,7 +45,7 @@ step_purego() {
   fi
   purego_libraries build/purego
   local flags
-  flags=$(purego_flags "$(go env GOOS)")
+  flags=$(purego_flags "$(go env GOOS)" "$(go env GOARCH)")
   # shellcheck disable=SC2086 # a list of words, or none
   CGO_ENABLED=0 go vet $flags ./...
   # What cannot be run so: -race and -asan, which want cgo. -count, since a result that is kept
