@@ -484,24 +484,6 @@ static intptr_t tree(void *p) {
   return (intptr_t)(job.seed >> 8);
 }
 
-static int open_descriptors(void) {
-  int n = 0;
-  for (int fd = 0; fd < 1024; fd++)
-    n += fcntl(fd, F_GETFD) != -1;
-  return n;
-}
-
-static bool all_closed(int before) {
-#if defined(CFIBER_KQUEUE) && defined(__linux__)
-  /* libkqueue closes what belongs to a kqueue on a thread of its own, when that has noticed
-   * that the kqueue was closed. The thread keeps two descriptors. The alarm ends this. */
-  before += 2;
-  while (open_descriptors() > before)
-    sched_yield();
-#endif
-  return open_descriptors() == before;
-}
-
 int main(int argc, char **argv) {
   const char *given = argc > 1 ? argv[1] : getenv("CFIBER_STRESS_SEED");
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)cfiber_now();

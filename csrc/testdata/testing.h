@@ -6,6 +6,8 @@
 
 #include "check.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #define FAILS(call, e) CHECK((call) == -1 && errno == (e))
@@ -39,6 +41,25 @@ static inline intptr_t identity(void *p) {
 static inline void until(_Atomic int *flag) {
   while (!atomic_load(flag))
     cfiber_yield();
+}
+
+static inline int open_descriptors(void) {
+  int n = 0;
+  for (int fd = 0; fd < 1024; fd++)
+    n += fcntl(fd, F_GETFD) != -1;
+  return n;
+}
+
+/* Whether no more are open than there were before. */
+static inline bool all_closed(int before) {
+#if defined(CFIBER_KQUEUE) && defined(__linux__)
+  /* libkqueue closes what belongs to a kqueue on a thread of its own, when that has noticed
+   * that the kqueue was closed. The thread keeps two descriptors. The caller's alarm ends this. */
+  before += 2;
+  while (open_descriptors() > before)
+    sched_yield();
+#endif
+  return open_descriptors() == before;
 }
 
 #define run(fn, threads, migrate) run_named(#fn, fn, threads, migrate)
