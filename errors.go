@@ -10,7 +10,7 @@ import (
 
 // Errors that the package's functions return, or wrap; test with errors.Is.
 var (
-	// ErrClosed: the runtime is closed or shutting down.
+	// ErrClosed: the runtime is closed or shutting down, or was not made by New.
 	ErrClosed = errors.New("cfiber: the runtime is closed")
 	// ErrInvalid: an argument or option is out of range.
 	ErrInvalid = errors.New("cfiber: invalid argument")

@@ -205,6 +205,9 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 	if err != nil {
 		return &Error{Op: op, Name: a.Name, Err: both{ErrInvalid, err}}
 	}
+	if rt.state.Load() == stateUnopened {
+		return &Error{Op: op, Name: a.Name, Err: ErrClosed, Hint: "a Runtime is made by New"}
+	}
 	// Counted before the state is looked at: whoever closes the runtime changes
 	// the state before it looks at the count.
 	rt.spawned.Add(1)

@@ -42,13 +42,15 @@ type Options struct {
 
 // The states of a runtime, in their order.
 const (
-	stateOpen = iota
+	stateUnopened = iota // of a Runtime that New has not made
+	stateOpen
 	stateDraining
 	stateClosed
 )
 
 // A Runtime runs C functions on fibers, on a few threads. Its methods may be
-// called from any goroutine. A program usually has one.
+// called from any goroutine. A program usually has one. New makes it: on a zero
+// Runtime, Spawn and Call fail with ErrClosed, and there is nothing to close.
 type Runtime struct {
 	opts       Options
 	log        *slog.Logger
@@ -152,6 +154,7 @@ func open(opts Options, openPoller func() (cPoller, error)) (*Runtime, error) {
 		notifyClose(rt.notifyR, rt.notifyW)
 		return nil, &Error{Op: "new", Err: err}
 	}
+	rt.state.Store(stateOpen)
 	rt.helpers.Add(2)
 	go rt.control()
 	go rt.watchdog()
@@ -184,6 +187,9 @@ func (rt *Runtime) firstThread() error {
 // frees itself when the last of them ends. Called from a fiber of the runtime
 // it fails with ErrDeadlock.
 func (rt *Runtime) Shutdown(ctx context.Context) error {
+	if rt.state.Load() == stateUnopened {
+		return nil
+	}
 	if rt.insideFiber() {
 		return &Error{Op: "shutdown", Err: ErrDeadlock, Hint: "call it from a goroutine of its own"}
 	}
@@ -214,6 +220,9 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 // many; the runtime frees itself when the last of them ends. Closing twice is no
 // error. Called from a fiber of the runtime it fails with ErrDeadlock.
 func (rt *Runtime) Close() error {
+	if rt.state.Load() == stateUnopened {
+		return nil
+	}
 	if rt.insideFiber() {
 		return &Error{Op: "close", Err: ErrDeadlock, Hint: "call it from a goroutine of its own"}
 	}
@@ -225,6 +234,11 @@ func (rt *Runtime) Close() error {
 	case <-rt.closed:
 		return nil
 	case <-timer.C:
+	}
+	select { // of two that have happened, select takes any
+	case <-rt.closed:
+		return nil
+	default:
 		return &Error{Op: "close", Err: stillRunning(left),
 			Hint: "C code that ignores ECANCELED, or blocks its thread, does not end"}
 	}

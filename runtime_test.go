@@ -46,6 +46,44 @@ func TestUseAfterClose(t *testing.T) {
 	}
 }
 
+// A Runtime that New has not made is like one that is closed.
+func TestZeroRuntime(t *testing.T) {
+	var rt Runtime
+	_, err := rt.Spawn(ctest.Return, nil, Attr{Name: "early"})
+	var e *Error
+	if !errors.Is(err, ErrClosed) || !errors.As(err, &e) || e.Name != "early" || !strings.Contains(e.Hint, "New") {
+		t.Error(err)
+	}
+	if _, err := rt.Call(context.Background(), ctest.Return, nil); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if err := rt.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := rt.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if s := rt.Stats(); s != (Stats{}) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The shortest time-out does not make a failure of a runtime that is closed.
+func TestCloseAgainWithoutPatience(t *testing.T) {
+	rt, err := New(Options{CloseTimeout: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rt.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 {
+		if err := rt.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func threads(t testing.TB) int {
 	entries, err := os.ReadDir("/proc/self/task")
 	if err != nil {

@@ -22,7 +22,7 @@ type Stats struct {
 func (rt *Runtime) Stats() Stats {
 	rt.statsMu.Lock()
 	defer rt.statsMu.Unlock()
-	if rt.state.Load() == stateClosed {
+	if s := rt.state.Load(); s == stateClosed || s == stateUnopened {
 		return rt.final
 	}
 	return rt.stats()
