@@ -261,6 +261,15 @@ intptr_t ct_sleep_late(void *arg) {
   return 0;
 }
 
+/* arg: a function and a number. Calls the one with the other. */
+intptr_t ct_apply(void *arg) {
+  struct {
+    intptr_t (*fn)(void *);
+    intptr_t n;
+  } *a = arg;
+  return a->fn((void *)a->n);
+}
+
 intptr_t ct_call(intptr_t (*fn)(void *), void *arg) {
   return fn(arg);
 }

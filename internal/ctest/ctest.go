@@ -41,6 +41,16 @@ var (
 	YieldLoop       = unsafe.Pointer(C.ct_yield_loop)
 )
 
+// WithNumber returns a function and its argument, to spawn, which make a fiber call fn with n. (A
+// number must not be passed as a pointer: Go's runtime ends a program that has one below 4,096
+// on a goroutine's stack, if it comes to look.)
+func WithNumber(fn unsafe.Pointer, n int) (apply, arg unsafe.Pointer) {
+	return unsafe.Pointer(C.ct_apply), unsafe.Pointer(&struct {
+		fn unsafe.Pointer
+		n  int
+	}{fn, n})
+}
+
 // A GoFunc is called by CallGo, with its argument.
 type GoFunc func(arg uintptr) uintptr
 

@@ -30,6 +30,7 @@ intptr_t ct_read_until(void *arg);
 intptr_t ct_yield_pair(void *arg);
 intptr_t ct_spawn_join(void *arg);
 intptr_t ct_call_go_loop(void *arg);
+intptr_t ct_apply(void *arg);
 intptr_t ct_call(intptr_t (*fn)(void *), void *arg);
 
 #endif
