@@ -57,6 +57,7 @@ enum op_kind {
   OP_CLOSE_UNDER, /* a: the channel, b: which end, of another's; n: when that one meets it */
   OP_DRAIN,       /* a: the channel, whose writer has closed it; several may */
   OP_CHURN,       /* opens, uses and closes descriptors */
+  OP_CROWD,       /* n: fibers that anybody may run, at once */
   OP_NATIVE,      /* waits on the native stack */
   OP_CLOSING,     /* the runtime is being closed: everybody is cancelled */
   OP_END,         /* of the actor */
@@ -88,6 +89,7 @@ static const char *const op_names[OP_KINDS] = {
     [OP_CLOSE_UNDER] = "close another's end of channel",
     [OP_DRAIN] = "read to its end channel",
     [OP_CHURN] = "use descriptors for a moment",
+    [OP_CROWD] = "spawn and join a crowd of",
     [OP_NATIVE] = "wait on the native stack",
     [OP_CLOSING] = "close the runtime",
     [OP_END] = "end",
@@ -457,6 +459,11 @@ static void add_close_under(struct program *p, int actor, uint64_t w) {
       return;
 }
 
+static void add_crowd(struct program *p, int actor, uint64_t w) {
+  if (!p->actors[actor].outside)
+    add(p, OP_CROWD, actor, 0, 0, 1 + pick(&w, pick(&w, 4) ? 20 : 400));
+}
+
 static void add_closing(struct program *p, int actor, uint64_t w) {
   if (p->closes || pick(&w, 3))
     return;
@@ -542,6 +549,8 @@ static void add_one(struct program *p, uint64_t w) {
     add(p, OP_NATIVE, actor, 0, 0, 0);
   else if (kind < 59)
     add_closing(p, actor, w);
+  else if (kind < 60)
+    add_crowd(p, actor, w);
   else
     add_end(p, actor);
 }
@@ -643,6 +652,7 @@ static void print_op(FILE *to, const struct program *p, int i) {
   case OP_SLEEP:
   case OP_FOREVER:
   case OP_TIMED:
+  case OP_CROWD:
     fprintf(to, " %u", o->n);
     break;
   }

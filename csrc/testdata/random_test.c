@@ -12,7 +12,7 @@
  * The programs run in a process of their own. If it fails, crashes or hangs, the program is
  * made smaller for as long as it still fails, and what is left is printed. Some seeds are the
  * same each time, the others come from the clock. CFIBER_SEED=n runs that program alone,
- * many times.
+ * many times; CFIBER_PROGRAMS=n so many others than by default.
  */
 #define CFIBER_REDEFINE_ERRNO /* some of the fibers may move */
 #include "random_program.h"
@@ -627,6 +627,39 @@ static void do_join(struct self *me, int child) {
   cfiber_shield(shield);
 }
 
+/* Each runs once, wherever, and yields a few times. */
+static intptr_t crowd_main(void *p) {
+  _Atomic int *runs = p;
+  CHECK(atomic_fetch_add(runs, 1) == 0);
+  for (uintptr_t i = (uintptr_t)p / sizeof *runs % 4; i > 0; i--)
+    cfiber_yield();
+  return (intptr_t)p;
+}
+
+/* Rings are filled, and emptied by many at a time. */
+static void do_crowd(struct self *me, uint32_t n) {
+  static const struct cfiber_attr migratable = {.flags = CFIBER_MIGRATABLE};
+  _Atomic int *runs = calloc(n, sizeof *runs);
+  cfiber_t **fibers = calloc(n, sizeof *fibers);
+  int shield = cfiber_shield(1);
+  int64_t deadline = cfiber_deadline(0);
+  for (uint32_t i = 0; i < n; i++) {
+    fibers[i] = cfiber_spawn(crowd_main, &runs[i], i % 3 ? &migratable : NULL);
+    CHECK(fibers[i] || (errno == ECANCELED && atomic_load(&me->p->closing)));
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    intptr_t r = 0;
+    if (!fibers[i])
+      continue;
+    CHECK(cfiber_join(fibers[i], &r) == 0);
+    CHECK(r == (intptr_t)&runs[i] && atomic_load(&runs[i]) == 1);
+  }
+  cfiber_deadline(deadline);
+  cfiber_shield(shield);
+  free(runs);
+  free(fibers);
+}
+
 static void do_detach(struct self *me, int child) {
   if (await_handle(me, child))
     CHECK(cfiber_detach(me->p->actors[child].fiber) == 0);
@@ -769,6 +802,9 @@ static void do_op(struct self *me, const struct op *o) {
     break;
   case OP_CHURN:
     do_churn(me, o->n);
+    break;
+  case OP_CROWD:
+    do_crowd(me, o->n);
     break;
   case OP_NATIVE:
     CHECK(cfiber_on_native_stack(on_native, (void *)7) == 8);
@@ -1010,8 +1046,7 @@ static bool in_child(void (*fn)(void *), void *arg) {
   pid_t pid = fork();
   if (pid == 0) {
     fn(arg);
-    fflush(NULL);
-    _exit(atomic_load(&failures) != 0);
+    exit(atomic_load(&failures) != 0);
   }
   int status = -1;
   while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -1097,7 +1132,8 @@ static bool run_batch_reported(struct batch b) {
 
 int main(int argc, char **argv) {
   const char *given = getenv("CFIBER_SEED");
-  uint32_t n = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 0) : PROGRAMS;
+  const char *many = argc > 1 ? argv[1] : getenv("CFIBER_PROGRAMS");
+  uint32_t n = many ? (uint32_t)strtoul(many, NULL, 0) : PROGRAMS;
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANON, -1, 0);
   if (shared == MAP_FAILED)
     return 1;
