@@ -36,7 +36,7 @@ func await(t testing.TB, what string, ok func() bool) {
 // parked waits until n fibers, which count themselves in, have begun to wait.
 func parked(t testing.TB, rt *Runtime, started *int32, n int) {
 	t.Helper()
-	await(t, "all have started", func() bool { return atomic.LoadInt32(started) == int32(n) })
+	await(t, "all have started", func() bool { return atomic.LoadInt32(started) >= int32(n) })
 	idle(t, rt)
 }
 
@@ -135,6 +135,68 @@ func TestErrnoIsPerFiber(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	}
+}
+
+// Attributes reach the fiber, and a handle knows its name.
+func TestAttr(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1})
+	var started int32
+	f := spawn(t, rt, ctest.ParkForever, unsafe.Pointer(&started), Attr{
+		Name: strings.Repeat("n", 50), KeepFP: true, Migratable: true, StackSize: 70_000})
+	parked(t, rt, &started, 1)
+	c := f.c
+	if f.Name() != strings.Repeat("n", 50) || fiberName(c) != strings.Repeat("n", nameMax-1) {
+		t.Errorf("%q, %q", f.Name(), fiberName(c))
+	}
+	if want := uint32(flagKeepFP | flagMigratable); c.flags&want != want || c.stackSize != 70_000 {
+		t.Errorf("flags %#x, stack %d", c.flags, c.stackSize)
+	}
+	f.Cancel()
+	if n, err := f.Wait(context.Background()); n != canceled || !errors.Is(err, ErrCanceled) {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// A migratable fiber that is parked is made ready by who cancels it, and by nobody else.
+func TestCancelParkedMigratable(t *testing.T) {
+	rt := openTest(t, Options{Threads: 2, Migrate: true})
+	var started int32
+	var fibers []*Fiber
+	for range 100 {
+		fibers = append(fibers, spawn(t, rt, ctest.ParkForever, unsafe.Pointer(&started)))
+	}
+	parked(t, rt, &started, len(fibers))
+	for _, f := range fibers {
+		f.Cancel()
+	}
+	for _, f := range fibers {
+		if n, err := f.Wait(context.Background()); n != canceled || !errors.Is(err, ErrCanceled) {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+}
+
+// What the core returns becomes an error of the package, and says what to do.
+func TestWrapErrno(t *testing.T) {
+	if err := wrapErrno("new", nil); err != nil {
+		t.Error(err)
+	}
+	for e, want := range map[syscall.Errno]struct {
+		is   error
+		hint string
+	}{
+		syscall.EAGAIN:  {ErrTooManyFibers, "MaxFibers"},
+		syscall.ENOMEM:  {ErrNoMemory, "vm.max_map_count"},
+		syscall.EINVAL:  {ErrInvalid, ""},
+		syscall.ENOTSUP: {ErrUnsupported, "shadow stacks"},
+		syscall.EMFILE:  {syscall.EMFILE, ""},
+	} {
+		err := wrapErrno("new", e)
+		var typed *Error
+		if !errors.Is(err, want.is) || !errors.As(err, &typed) || typed.Op != "new" || !strings.Contains(typed.Hint, want.hint) {
+			t.Errorf("%v: %v", e, err)
+		}
 	}
 }
 
