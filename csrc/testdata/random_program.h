@@ -168,6 +168,7 @@ struct program {
   struct cfiber *stale; /* some wait that is over */
   uint64_t stale_epoch;
   int outside_done[2]; /* a pipe: a byte from each thread outside */
+  _Atomic(uint32_t) outside_ended;
 };
 
 /* splitmix64 */
