@@ -17,9 +17,9 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       install it with cfiber.h and the pkg-config files below DIR
                       (default build/prefix; $DESTDIR is honoured)
   test [STEP...]      run every check, or only the steps named:
-                      lint model ctest variants go race asan purego packaging bench
+                      lint model ctest variants go race asan purego packaging soak bench
   check               run test and all that takes longer: the other variants and architectures
-                      of the C tests, cross, and the larger models
+                      of the C tests, more random programs, fuzzing, cross, and the larger models
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
@@ -28,6 +28,9 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       kqueue-pipe (the poller of macOS and the BSDs, on Linux by libkqueue);
                       and other architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x,
                       and loong64, of which only the switch is tested
+  soak [ARGUMENT...]  run a mixed load, and check that nothing is wrong or has grown at the end:
+                      -for DURATION (60s), -seed N, -threads N, -report FILE
+  cover               run the C and the Go tests, and print for each file what they have reached
   cross               check that all compiles for macOS, which wants zig (as $ZIG, or in the
                       path), the assembly for the BSDs, which wants clang, and the Go code
                       for the BSDs. Nothing of it is run
@@ -49,6 +52,7 @@ where that asks for no password; otherwise the script says what to install.
 Environment:
   CC, CXX            compilers for lib and for cgo
   CFLAGS, LDFLAGS    flags for lib and ctest (default -O2 -g for lib)
+  CFIBER_SEED        the program that the C test "random" runs, alone
   CFIBER_NO_INSTALL  1: install nothing, say what is missing
   CI                 true: a check that has to be skipped is a failure
 EOF
@@ -82,6 +86,12 @@ limited() {
   fi
 }
 
+cmd_soak() {
+  need_go
+  need cc || exit 1
+  exec go run ./internal/soak "$@"
+}
+
 cmd_demo() {
   need_go
   need cc || exit 1
@@ -102,11 +112,13 @@ cmd_demo() {
 . scripts/cross.sh
 # shellcheck source=scripts/check.sh
 . scripts/check.sh
+# shellcheck source=scripts/cover.sh
+. scripts/cover.sh
 # shellcheck source=scripts/bench.sh
 . scripts/bench.sh
 
 case ${1:-} in
-  lib | test | check | ctest | cross | demo | bench | lint | fmt | deps)
+  lib | test | check | ctest | soak | cover | cross | demo | bench | lint | fmt | deps)
     command=$1
     shift
     "cmd_$command" "$@"

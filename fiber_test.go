@@ -138,6 +138,16 @@ func TestErrnoIsPerFiber(t *testing.T) {
 	}
 }
 
+// Where there is no fiber, C calls Go as ever.
+func TestCallbackWithoutFiber(t *testing.T) {
+	before := ctest.Callback
+	defer func() { ctest.Callback = before }()
+	ctest.Callback = func(arg uintptr) uintptr { return arg * 2 }
+	if n := ctest.CallNoFiber(ctest.WithNumber(ctest.CallGo, 21)); n != 42 {
+		t.Error(n)
+	}
+}
+
 // Attributes reach the fiber, and a handle knows its name.
 func TestAttr(t *testing.T) {
 	rt := openTest(t, Options{Threads: 1})

@@ -63,6 +63,10 @@ step_model() {
   model/check.sh
   count 1 0 0
 }
+step_soak() {
+  go run ./internal/soak -for 60s
+  count 1 0 0
+}
 step_bench() {
   go_test_in cmd/cfiberbench -timeout 10m ./...
   cfiberbench
@@ -70,7 +74,7 @@ step_bench() {
   count 1 0 0
 }
 
-all_steps='lint model ctest variants go race asan purego packaging bench'
+all_steps='lint model ctest variants go race asan purego packaging soak bench'
 
 cmd_test() {
   need_go
@@ -105,12 +109,25 @@ cmd_test() {
   return $failed
 }
 
+# Programs made by chance, and fuzzing: some minutes each.
+check_random() {
+  local failed=0 target
+  CFIBER_PROGRAMS=10000 ctest_limit=900 cmd_ctest --variant plain random || failed=1
+  CFIBER_PROGRAMS=1000 ctest_limit=900 cmd_ctest --variant address --variant thread random || failed=1
+  for target in .:FuzzProgram .:FuzzArguments ./examples/redis/server:FuzzParser; do
+    say "fuzzing ${target#*:}"
+    go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 2m -fuzzminimizetime 5s "${target%:*}" || failed=1
+  done
+  return $failed
+}
+
 cmd_check() {
   local failed=0 v
   "$BASH" "$root/build.sh" test || failed=1
   for v in valgrind kqueue kqueue-pipe arm 386 ppc64le riscv64 s390x loong64; do
     cmd_ctest --variant $v || failed=1
   done
+  check_random || failed=1
   cmd_cross || failed=1
   if have spin; then model/check.sh --long || failed=1; fi
   return $failed

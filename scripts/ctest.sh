@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # Runs the C tests, in each of their variants.
 
+ctest_limit=120 # seconds, for one test
+
 cmd_ctest() {
   local variants='' tests='' t v
   while [ $# -gt 0 ]; do
@@ -263,7 +265,7 @@ ctest_build() {
     else
       result=0
       # shellcheck disable=SC2086
-      limited 120 $wrap "$exe" >>"$exe.log" 2>&1 </dev/null || result=$?
+      limited "$ctest_limit" $wrap "$exe" >>"$exe.log" 2>&1 </dev/null || result=$?
     fi
     case $result in
       0)
@@ -275,7 +277,7 @@ ctest_build() {
         ctest_skipped=$((ctest_skipped + 1))
         ;;
       *)
-        case $result in 124) result='no end within 120 s' ;; *) result="exit status $result" ;; esac
+        case $result in 124) result="no end within $ctest_limit s" ;; *) result="exit status $result" ;; esac
         say "FAIL $compiler $name $t ($result)"
         sed 's/^/    /' "$exe.log"
         ctest_failed=$((ctest_failed + 1))

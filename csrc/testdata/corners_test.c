@@ -126,6 +126,25 @@ static intptr_t cancelled_before(void *unused) {
   return 0;
 }
 
+/* A terminal is looked at before it is tried, and so is what it has been opened for. */
+static intptr_t terminal_one_way(void *unused) {
+  (void)unused;
+  char c;
+  int master = posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || grantpt(master) || unlockpt(master)) {
+    close(master); /* a machine without terminals */
+    return 0;
+  }
+  int slave = open(ptsname(master), O_WRONLY | O_NOCTTY);
+  CHECK(slave >= 0);
+  FAILS(cfiber_read(slave, &c, 1), EBADF);
+  CHECK(cfiber_write(slave, "x", 1) == 1);
+  CHECK(cfiber_read(master, &c, 1) == 1 && c == 'x');
+  close(slave);
+  close(master);
+  return 0;
+}
+
 /* ---- Messages -----------------------------------------------------------------------------------
  */
 
@@ -230,6 +249,7 @@ int main(int argc, char **argv) {
     run(wrong_arguments, 1, migrate);
     run(run_inside, 2, migrate);
     run(cancelled_before, 1, migrate);
+    run(terminal_one_way, 1, migrate);
     run(many_pieces, 2, migrate);
     run(deadline_of_drained, 1, migrate);
   }

@@ -149,11 +149,15 @@ func collection(*soak, *rand.Rand) error {
 // reader that comes late must not find the number's next owner.
 var nextNumber atomic.Int32
 
-const firstNumber, numbers = 1024, 4096
-
 func onceUsed(fd int) (int, error) {
 	defer unix.Close(fd)
-	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, firstNumber+int(nextNumber.Add(1))%numbers)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return -1, err
+	}
+	// The upper half of the numbers, or some of it.
+	first := min(int(min(limit.Cur, 1<<20))/2, 1024)
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, first+int(nextNumber.Add(1))%min(first, 4096))
 }
 
 func closedSocket(s *soak, rng *rand.Rand) error {
