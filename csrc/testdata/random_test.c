@@ -37,6 +37,9 @@ enum { PROGRAMS = 60, HANG = 60, REPLAYS = 50, SHRINK_HANG = 15, SHRINKING = 40 
 enum { PROGRAMS = 600, HANG = 30, REPLAYS = 300, SHRINK_HANG = 3, SHRINKING = 40 };
 #endif
 
+/* Seconds, of the seeds that are always the same and of the others: emulated, each takes long. */
+enum { LONGEST = 20 };
+
 /* Numbers of descriptors that are used once in a program lie from here on. */
 enum { FIRST_NUMBER = 200 };
 
@@ -1029,11 +1032,17 @@ static void prepare_process(int seconds) {
   pthread_detach(watchdog);
 }
 
-/* Runs programs of the given seeds, from `first` on; n times the same one if `again`. */
-static void run_seeds(uint64_t first, uint32_t n, bool again) {
+struct batch {
+  uint64_t first; /* seed */
+  uint32_t n;
+  bool again;    /* the same one n times */
+  int64_t until; /* the end of what is run without being asked for */
+};
+
+static void run_seeds(const struct batch *b) {
   uint64_t words[MAX_WORDS];
-  for (uint32_t i = 0; i < n && !atomic_load(&failures); i++) {
-    uint64_t seed = again ? first : first + i;
+  for (uint32_t i = 0; i < b->n && cfiber_now() < b->until && !atomic_load(&failures); i++) {
+    uint64_t seed = b->again ? b->first : b->first + i;
     atomic_store(&shared->seed, seed);
     program_build(&program, words, program_words(seed, words), seed);
     run_program(&program);
@@ -1057,16 +1066,9 @@ static bool in_child(void (*fn)(void *), void *arg) {
   return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-struct batch {
-  uint64_t first;
-  uint32_t n;
-  bool again;
-};
-
 static void run_batch(void *p) {
-  struct batch *b = p;
   prepare_process(HANG);
-  run_seeds(b->first, b->n, b->again);
+  run_seeds(p);
 }
 
 /* ---- Making a program smaller
@@ -1142,15 +1144,17 @@ int main(int argc, char **argv) {
     return 1;
   bool ok;
   if (given) {
-    ok = run_batch_reported((struct batch){strtoull(given, NULL, 0), REPLAYS, true});
+    ok = run_batch_reported((struct batch){strtoull(given, NULL, 0), REPLAYS, true, INT64_MAX});
   } else {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t later = mix((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec) >> 16;
     printf("seeds 1 ... %u and %llu ... %llu\n", n / 2, (unsigned long long)later,
            (unsigned long long)(later + n - n / 2 - 1));
-    ok = run_batch_reported((struct batch){1, n / 2, false}) &&
-         run_batch_reported((struct batch){later, n - n / 2, false});
+    int64_t until = many ? INT64_MAX : cfiber_now() + LONGEST * NS_PER_S;
+    ok = run_batch_reported((struct batch){1, n / 2, false, until}) &&
+         run_batch_reported(
+             (struct batch){later, n - n / 2, false, many ? until : until + LONGEST * NS_PER_S});
   }
   printf("%u programs ran\n", atomic_load(&shared->done));
   return !ok;
