@@ -229,11 +229,32 @@ static void open_channel(struct program *p, struct channel *ch) {
   ch->opened = true;
 }
 
+/*
+ * A close while another fiber is just trying, and does not wait yet, is what is tried here.
+ * ThreadSanitizer takes it for a race: to it a close writes to the descriptor.
+ */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TSAN 1
+#endif
+#endif
+#if defined(TSAN) || defined(__SANITIZE_THREAD__)
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+#define IGNORE_WRITES(side) AnnotateIgnoreWrites##side(__FILE__, __LINE__)
+#else
+#define IGNORE_WRITES(side) (void)0
+#endif
+
 /* By its owner, by another, or when all is over: by whoever is first. */
 static void close_end(struct channel *ch, int end) {
   if (!ch->opened || atomic_exchange(&ch->closed[end], true))
     return;
+  if (ch->exposed)
+    IGNORE_WRITES(Begin);
   CHECK(cfiber_close(ch->fd[end]) == 0);
+  if (ch->exposed)
+    IGNORE_WRITES(End);
 }
 
 static void close_own_end(struct self *me, int channel, int end) {
