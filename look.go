@@ -91,7 +91,7 @@ func (f *Fiber) measureCall() {
 	if f.began.IsZero() {
 		return
 	}
-	if time.Since(f.began) < lookTime {
+	if time.Since(f.began) < 2*lookTime { // two threads had to be woken
 		f.rt.looks.short()
 	}
 	f.began = time.Time{}

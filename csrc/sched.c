@@ -33,8 +33,9 @@
 #define TIMER_SPACING (100 * NS_PER_US)
 
 /*
- * To sleep and be woken costs both sides more than so long a wait. A thread that is handed
- * something within this time of falling idle lingers for it the next time.
+ * To sleep and be woken costs both sides about as much as so long a wait. A thread that is handed
+ * something within twice this time of falling idle, its waking included, lingers for it the next
+ * time.
  */
 #define LINGER (50 * NS_PER_US)
 /* At most so many short waits make good for one in vain. */
@@ -739,8 +740,8 @@ static void idle(struct cfiber_thread *t) {
   if (handed != READY_IDLE)
     await_choice(rt);
   t->now = t->last_poll = cfiber_now();
-  if (handed != READY_IDLE)
-    waited(t, t->now - t->idle_since < LINGER);
+  if (handed > READY_BUSY) /* an order to search is no reason to: others' rings are theirs first */
+    waited(t, t->now - t->idle_since < 2 * LINGER);
   t->tick = t->tick_span;
   cfiber_timers_fire(t, t->now);
   if (handed > READY_BUSY)

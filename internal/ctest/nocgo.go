@@ -38,6 +38,16 @@ var (
 	YieldLoop       = symbol("ct_yield_loop")
 )
 
+var apply = symbol("ct_apply")
+
+// WithNumber returns a function and its argument, to spawn, which make a fiber call fn with n.
+func WithNumber(fn unsafe.Pointer, n int) (function, arg unsafe.Pointer) {
+	return apply, unsafe.Pointer(&struct {
+		fn unsafe.Pointer
+		n  int
+	}{fn, n})
+}
+
 // Functions to spawn. See invariants.c for what each does with its argument.
 var (
 	ErrnoOverGo       = symbol("ct_errno_over_go")
