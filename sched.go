@@ -343,6 +343,9 @@ func (rt *Runtime) deliver() bool {
 		return false
 	}
 	head := rt.c.completions.Swap(0)
+	if head == 0 {
+		return false // somebody else was faster
+	}
 	raceEnd()
 	for p := head; p != 0; {
 		c := pointerTo[cFiber](p)
