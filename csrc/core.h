@@ -549,6 +549,9 @@ struct fd_attempt {
   bool woken;        /* an edge was taken for it: pass it on when done */
   bool recheck;      /* the registration may be gone: make it again */
   bool drained;      /* nothing is there, and an edge will tell when there is */
+  bool waited;       /* at least once */
+  bool closed;       /* since before that: the number may be somebody else's */
+  uint32_t closes;   /* as it was at first */
 };
 
 /* Before each try: remembers the number of edges seen. */

@@ -64,6 +64,7 @@ struct fd_entry {
   struct cfiber_thread *owner; /* in whose poller it is; NULL: in none */
   _Atomic(uint32_t) sequence[2];
   struct waiters waiters[2];
+  _Atomic(uint32_t) closes;  /* begun by cfiber_close */
   _Atomic(uint64_t) drained; /* DRAINED | the sequence at which a read has emptied it, or 0 */
   enum { KIND_UNKNOWN, KIND_TCP, KIND_OTHER } kind;
 } CACHE_ALIGNED;
@@ -220,6 +221,10 @@ void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason)
 void cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir,
                        struct fd_attempt *a) {
   struct fd_entry *entry = find(rt, fd);
+  uint32_t closes = entry ? atomic_load_explicit(&entry->closes, memory_order_acquire) : 0;
+  if (!a->waited)
+    a->closes = closes;
+  a->closed = a->closes != closes;
   a->sequence = entry ? atomic_load_explicit(&entry->sequence[dir], memory_order_acquire) : 0;
   a->drained =
       entry && dir == DIR_READ && !a->recheck &&
@@ -265,8 +270,10 @@ static int enlist(struct cfiber_thread *t, struct fd_entry *entry, int fd, enum 
   int e = 0;
   *old = false;
   cfiber_lock(&entry->lock);
+  if (a->waited && atomic_load_explicit(&entry->closes, memory_order_relaxed) != a->closes)
+    e = EBADF; /* while it was looking again */
   *changed = atomic_load_explicit(&entry->sequence[dir], memory_order_relaxed) != a->sequence;
-  if (!*changed && (e = ensure_registered(t, entry, fd, a->recheck, old)) == 0)
+  if (!e && !*changed && (e = ensure_registered(t, entry, fd, a->recheck, old)) == 0)
     link_waiter(&entry->waiters[dir], w);
   cfiber_unlock(&entry->lock);
   a->recheck = false;
@@ -300,6 +307,7 @@ int cfiber_fd_wait(struct cfiber_thread *t, int fd, enum direction dir, struct f
   struct waiter w = {.fiber = f, .epoch = epoch};
   bool changed, old;
   e = enlist(t, entry, fd, dir, a, &w, &changed, &old);
+  a->waited = true;
   if (e || changed) {
     abandon(t, f, epoch);
     return e;
@@ -465,6 +473,7 @@ void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, enum 
   cfiber_unlock(&entry->lock);
 }
 
+/* WAKE_CLOSED: the descriptor is about to be closed. WAKE_RECHECK: it has been. */
 static void renounce_everywhere(int fd, enum wake_reason reason) {
   struct cfiber_thread *self = cfiber_thread_self();
   cfiber_lock(&runtimes_lock);
@@ -473,6 +482,8 @@ static void renounce_everywhere(int fd, enum wake_reason reason) {
     if (!entry)
       continue;
     cfiber_lock(&entry->lock);
+    if (reason == WAKE_CLOSED)
+      atomic_fetch_add_explicit(&entry->closes, 1, memory_order_release);
     if (entry->owner || entry->waiters[DIR_READ].head || entry->waiters[DIR_WRITE].head)
       renounce(self, entry, reason);
     cfiber_unlock(&entry->lock);
@@ -482,7 +493,8 @@ static void renounce_everywhere(int fd, enum wake_reason reason) {
 
 /*
  * Those that wait when the call begins get EBADF and never touch the number
- * again. Somebody who began to wait between that and the kernel's close is
+ * again; those that have waited and are just looking again notice that `closes` has
+ * changed. Somebody who began to wait between that and the kernel's close is
  * told to look again: by then the number may be somebody else's.
  */
 int cfiber_close(int fd) {

@@ -59,6 +59,8 @@ static ssize_t run(struct io *io) {
   ssize_t n;
   for (;;) {
     cfiber_fd_attempt(rt, io->fd, io->dir, &a);
+    if (UNLIKELY(a.closed))
+      return -EBADF;
     n = a.drained && io->drains ? -EAGAIN : io->attempt(io);
     if (n == -EINTR)
       continue;

@@ -301,6 +301,31 @@ static intptr_t stale_event(void *unused) {
   return 0;
 }
 
+/*
+ * Who waits, and just looks whether its registration is still there when the descriptor is closed,
+ * does not go on to the number's next owner.
+ */
+static intptr_t closed_while_looking(void *unused) {
+  (void)unused;
+  struct cfiber_thread *t = cfiber_thread_self();
+  int fds[2], next[2];
+  CHECK(pipe(fds) == 0 && pipe(next) == 0);
+  struct reading r = {.fd = fds[0]};
+  cfiber_t *f = go(read_one, &r);
+  until_waits(f);
+  CHECK(cfiber_wake(t, f, epoch_of(f), WAKE_RECHECK)); /* it will run after this */
+  CHECK(cfiber_close(fds[0]) == 0);
+  CHECK(dup2(next[0], fds[0]) == fds[0]);
+  put(next[1], 7);
+  CHECK(joined(f) == -EBADF);
+  CHECK(read_one(&r) == 7);
+  cfiber_close(fds[0]);
+  cfiber_close(fds[1]);
+  cfiber_close(next[0]);
+  cfiber_close(next[1]);
+  return 0;
+}
+
 /* ---- Waits: each is ended once, by the first, and no wake comes too early (invariant 3)
  * ------------ */
 
@@ -1213,6 +1238,7 @@ int main(int argc, char **argv) {
   test_plain_thread();
   test_options();
   run(stale_event, 1, 0);
+  run(closed_while_looking, 1, 0);
   run(one_end, 1, 0);
   run(wake_before_park, 1, 0);
   run(wake_before_park, 1, 1);

@@ -62,6 +62,15 @@ static inline bool all_closed(int before) {
   return open_descriptors() == before;
 }
 
+/* Lets others run until f waits for something. */
+static inline void until_waits(const cfiber_t *f) {
+  uint64_t state;
+  do {
+    cfiber_yield();
+    state = atomic_load(&f->wait) & WAIT_STATE;
+  } while (state != WAIT_ARMED && state != WAIT_PARKED);
+}
+
 #define run(fn, threads, migrate) run_named(#fn, fn, threads, migrate)
 
 static const char *only; /* the one function to run, from the command line */
