@@ -209,7 +209,7 @@ static int join_by_waiting(struct cfiber_thread *t, struct cfiber *me, struct cf
   uint64_t epoch = cfiber_arm(me);
   if (!epoch)
     return ECANCELED;
-  atomic_store(&me->join_epoch, epoch);
+  CFIBER_ANNOUNCE(&me->join_epoch, epoch);
   if (atomic_load(&f->joiner) != (uintptr_t)me) {
     if (!cfiber_disarm(me, epoch))
       cfiber_park(t, me);

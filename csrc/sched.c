@@ -268,8 +268,7 @@ static void wake_searcher(struct cfiber_runtime *rt, struct cfiber_thread *self)
       return;
     struct cfiber_thread *t = idle_search(rt, self, NULL, NULL, UINT32_MAX);
     /* Before the wake: a thread must not fall asleep again as the one who searches. */
-    atomic_store_explicit(&rt->searching, t ? t->index + 1 : SEARCHING_NOBODY,
-                          memory_order_seq_cst);
+    CFIBER_ANNOUNCE(&rt->searching, t ? t->index + 1 : SEARCHING_NOBODY);
     if (t) {
       cfiber_thread_wake(self, t);
       return;
@@ -631,7 +630,7 @@ static bool is_searching(const struct cfiber_thread *t) {
 }
 
 static void stop_searching(struct cfiber_thread *t) {
-  atomic_store_explicit(&t->runtime->searching, SEARCHING_NOBODY, memory_order_seq_cst);
+  CFIBER_ANNOUNCE(&t->runtime->searching, SEARCHING_NOBODY);
 }
 
 /* Makes t the one who searches, unless there is one. */
