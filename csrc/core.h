@@ -550,12 +550,14 @@ struct fd_attempt {
   bool recheck;      /* the registration may be gone: make it again */
   bool drained;      /* nothing is there, and an edge will tell when there is */
   bool waited;       /* at least once */
-  bool closed;       /* since before that: the number may be somebody else's */
-  uint32_t closes;   /* as it was at first */
+  uint32_t closes;   /* as it was before the first wait */
 };
 
-/* Before each try: remembers the number of edges seen. */
-void cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, struct fd_attempt *a);
+/*
+ * Before each try: remembers the number of edges seen. Returns 0, or EBADF if fd has been
+ * closed by cfiber_close since the first wait: the number may be somebody else's by now.
+ */
+int cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, struct fd_attempt *a);
 /*
  * After EAGAIN: parks the running fiber until there is another edge. Returns 0:
  * try again, or an errno value (EPERM: this descriptor cannot be waited for).
@@ -573,6 +575,7 @@ struct fd_interest {
   bool wants[2];    /* by direction */
   bool urgent;      /* wants POLLPRI, which is told with DIR_READ */
   bool urgent_only; /* and nothing else, so that without it the wait would never end */
+  bool closed;      /* while it was waited for */
   struct fd_attempt attempt[2];
 };
 int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, size_t n,

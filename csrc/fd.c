@@ -218,17 +218,16 @@ void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason)
 
 /* ---- Waiting -------------------------------------------------------------------------- */
 
-void cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir,
-                       struct fd_attempt *a) {
+int cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, struct fd_attempt *a) {
   struct fd_entry *entry = find(rt, fd);
   uint32_t closes = entry ? atomic_load_explicit(&entry->closes, memory_order_acquire) : 0;
   if (!a->waited)
     a->closes = closes;
-  a->closed = a->closes != closes;
   a->sequence = entry ? atomic_load_explicit(&entry->sequence[dir], memory_order_acquire) : 0;
   a->drained =
       entry && dir == DIR_READ && !a->recheck &&
       atomic_load_explicit(&entry->drained, memory_order_acquire) == (DRAINED | a->sequence);
+  return UNLIKELY(a->closes != closes) ? EBADF : 0;
 }
 
 static bool is_tcp(int fd) {
@@ -277,6 +276,7 @@ static int enlist(struct cfiber_thread *t, struct fd_entry *entry, int fd, enum 
     link_waiter(&entry->waiters[dir], w);
   cfiber_unlock(&entry->lock);
   a->recheck = false;
+  a->waited = true;
   return e;
 }
 
@@ -307,7 +307,6 @@ int cfiber_fd_wait(struct cfiber_thread *t, int fd, enum direction dir, struct f
   struct waiter w = {.fiber = f, .epoch = epoch};
   bool changed, old;
   e = enlist(t, entry, fd, dir, a, &w, &changed, &old);
-  a->waited = true;
   if (e || changed) {
     abandon(t, f, epoch);
     return e;

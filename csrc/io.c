@@ -58,9 +58,8 @@ static ssize_t run(struct io *io) {
   struct fd_attempt a = {0};
   ssize_t n;
   for (;;) {
-    cfiber_fd_attempt(rt, io->fd, io->dir, &a);
-    if (UNLIKELY(a.closed))
-      return -EBADF;
+    if ((e = cfiber_fd_attempt(rt, io->fd, io->dir, &a)) != 0)
+      return -e;
     n = a.drained && io->drains ? -EAGAIN : io->attempt(io);
     if (n == -EINTR)
       continue;
@@ -309,12 +308,13 @@ static int wait_connected(int fd) {
     return wait_on_thread(fd, DIR_WRITE);
   struct fd_attempt a = {0};
   for (;;) {
-    cfiber_fd_attempt(t->runtime, fd, DIR_WRITE, &a);
+    int e = cfiber_fd_attempt(t->runtime, fd, DIR_WRITE, &a);
+    if (e)
+      return e;
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     if (poll(&p, 1, 0) > 0)
       return 0;
-    int e = cfiber_fd_wait(t, fd, DIR_WRITE, &a);
-    if (e)
+    if ((e = cfiber_fd_wait(t, fd, DIR_WRITE, &a)) != 0)
       return e;
     t = cfiber_thread_self();
   }
@@ -387,6 +387,29 @@ static void set_interest(struct fd_interest *in, const struct pollfd *p) {
   in->urgent_only = in->urgent && !(p->events & ~POLLPRI);
 }
 
+/* Before poll is asked. True: one has been closed while it was waited for. */
+static bool attempt_all(struct cfiber_runtime *rt, struct fd_interest *interests, nfds_t n) {
+  bool any_closed = false;
+  for (nfds_t i = 0; i < n; i++) {
+    struct fd_interest *in = &interests[i];
+    for (int dir = 0; dir < 2; dir++)
+      in->closed |= cfiber_fd_attempt(rt, in->fd, dir, &in->attempt[dir]) != 0;
+    any_closed |= in->closed;
+  }
+  return any_closed;
+}
+
+/* What poll has said, less what it said of the next owners of numbers that are closed. */
+static int without_closed(struct pollfd *fds, const struct fd_interest *interests, nfds_t n) {
+  int ready = 0;
+  for (nfds_t i = 0; i < n; i++) {
+    if (interests[i].closed)
+      fds[i].revents = POLLNVAL;
+    ready += fds[i].revents != 0;
+  }
+  return ready;
+}
+
 /* Waits for readiness until `when`: the number ready, 0 past it, or negative errno. */
 static int poll_on_fiber(struct cfiber_thread *t, struct pollfd *fds, nfds_t n, int64_t when,
                          struct fd_interest *interests) {
@@ -394,11 +417,10 @@ static int poll_on_fiber(struct cfiber_thread *t, struct pollfd *fds, nfds_t n, 
   for (nfds_t i = 0; i < n; i++)
     set_interest(&interests[i], &fds[i]);
   for (;;) {
-    for (nfds_t i = 0; i < n; i++) {
-      cfiber_fd_attempt(rt, interests[i].fd, DIR_READ, &interests[i].attempt[DIR_READ]);
-      cfiber_fd_attempt(rt, interests[i].fd, DIR_WRITE, &interests[i].attempt[DIR_WRITE]);
-    }
+    bool closed = attempt_all(rt, interests, n);
     int ready = poll_now(fds, n);
+    if (closed && ready >= 0)
+      return without_closed(fds, interests, n);
     if (ready)
       return ready;
     if (when != INT64_MAX && cfiber_now() >= when)
@@ -407,10 +429,8 @@ static int poll_on_fiber(struct cfiber_thread *t, struct pollfd *fds, nfds_t n, 
     int64_t deadline = f->deadline && f->deadline < when ? f->deadline : when;
     int e = cfiber_fd_wait_any(t, interests, n, deadline);
     t = cfiber_thread_self();
-    if (e == ETIMEDOUT && deadline == when)
-      return poll_now(fds, n);
-    /* A closed descriptor is what poll reports as POLLNVAL. */
-    if (e && e != EBADF)
+    /* A last look, and a closed descriptor, are the next turn's. */
+    if (e && e != EBADF && !(e == ETIMEDOUT && deadline == when))
       return -e;
   }
 }
