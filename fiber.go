@@ -230,9 +230,10 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 		f.pinner.Pin(arg)
 	}
 	f.c = c
-	rt.handle(c.index).Store(f)
+	// Whoever closes the runtime sets `closing`, then cancels those that have a handle; see
+	// announce.
+	rt.handle(c.index).Swap(f)
 	raceSpawn()
-	// Whoever closes the runtime sets this, then cancels those that have a handle.
 	if rt.c.closing.Load() != 0 {
 		f.cancel()
 	}

@@ -73,11 +73,11 @@ func (rt *Runtime) wakeSearcher() {
 		}
 		if t := rt.idleSearch(nil, nil, maxThreads); t != nil {
 			// Before the wake: a thread must not fall asleep again as the one who searches.
-			rt.c.searching.Store(t.index + 1)
+			announce(&rt.c.searching, t.index+1)
 			rt.wakeThread(t)
 			return
 		}
-		rt.c.searching.Store(searchingNobody)
+		announce(&rt.c.searching, searchingNobody)
 		// Others may have relied on the choice meanwhile, and a thread that was passed
 		// over may have fallen idle since, before their work was there.
 	}

@@ -242,3 +242,9 @@ func pointerTo[T any](address uintptr) *T {
 }
 
 func addressOf[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
+
+// announce stores v where others see it before anything that the caller looks at next: of
+// two who announce and then look at each other's word, one sees the other. An atomic store
+// does that too, except under the race detector, which stores to C memory as a release only
+// (racecallatomic in Go's runtime/race_amd64.s, mo_release in tsan's __tsan_go_atomic32_store).
+func announce(word *atomic.Uint32, v uint32) { word.Swap(v) }

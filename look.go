@@ -46,7 +46,7 @@ func (l *looks) inVain() {
 }
 
 // mayLook reports whether it has paid lately to look for the end of a call. If so, the runtime
-// is not freed before endLook. Called before the fiber is started, while it cannot be.
+// is not freed before look has ended. Called before the fiber is started, while it cannot be.
 func (rt *Runtime) mayLook() bool {
 	if !rt.looks.pay() {
 		return false

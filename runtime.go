@@ -260,9 +260,9 @@ func (rt *Runtime) insideFiber() bool {
 // drain lets no more fibers in and starts the reaper.
 func (rt *Runtime) drain() {
 	rt.reapOnce.Do(func() {
-		rt.state.Store(stateDraining)
+		announce(&rt.state, stateDraining)
 		// From now on each thread that falls idle tells; see checkDrained.
-		rt.c.draining.Store(1)
+		announce(&rt.c.draining, 1)
 		rt.wakeAll()
 		go rt.reap() // not before: it frees what has just been used
 		rt.checkDrained()
@@ -294,7 +294,7 @@ func (rt *Runtime) cancelAll() uint64 {
 	if rt.state.Load() == stateClosed {
 		return 0
 	}
-	rt.c.closing.Store(1)
+	announce(&rt.c.closing, 1)
 	n := rt.live()
 	rt.markCanceled()
 	bridgeCancelAll(rt.c)

@@ -24,15 +24,16 @@ import (
 // woken or started: then the third step is the first.
 func (rt *Runtime) schedule(first, last *cFiber) {
 	last.next = 0
-	searching := rt.c.searching.Load() != searchingNobody
-	if !searching && rt.c.idle.Load() > 0 {
-		if t := rt.idleSearch(first, last, maxIdleSearch); t != nil {
-			rt.wakeThread(t)
+	if rt.c.searching.Load() == searchingNobody {
+		if rt.c.idle.Load() > 0 {
+			if t := rt.idleSearch(first, last, maxIdleSearch); t != nil {
+				rt.wakeThread(t)
+				return
+			}
+		}
+		if rt.c.reserved.Load() < rt.c.limit.Load() && rt.grow(first) {
 			return
 		}
-	}
-	if !searching && rt.c.reserved.Load() < rt.c.limit.Load() && rt.grow(first) {
-		return
 	}
 	rt.inject(first, last)
 	rt.wakeSearcher()
@@ -77,7 +78,7 @@ func (rt *Runtime) grow(first *cFiber) bool {
 	rt.workers.Add(1)
 	// From here on the thread is counted: all its shared fields are set. Not after its
 	// start: it could fall idle, or push fibers, where nobody looks yet.
-	rt.c.active.Store(i + 1)
+	announce(&rt.c.active, i+1)
 	go rt.worker(t)
 	return true
 }
@@ -125,7 +126,7 @@ func panicking() bool {
 func (rt *Runtime) stopThreads() {
 	// A thread that is just being started is waited for: then reserved == active.
 	rt.growMu.Lock()
-	rt.c.stop.Store(1)
+	announce(&rt.c.stop, 1)
 	n := rt.c.active.Load()
 	rt.growMu.Unlock()
 	for i := range n {
@@ -210,7 +211,7 @@ func (rt *Runtime) watchdogSleep() bool {
 	case <-rt.watchdogWake:
 	default:
 	}
-	rt.c.watchdogAsleep.Store(1)
+	announce(&rt.c.watchdogAsleep, 1)
 	// A thread that woke before the store has not told; it is not idle now.
 	if rt.c.idle.Load() < rt.c.active.Load() {
 		rt.c.watchdogAsleep.Store(0)
@@ -315,7 +316,7 @@ func (rt *Runtime) attend(loaded bool) {
 		rt.deliver()
 		if rt.c.wantThread.Load() != 0 {
 			rt.grow(nil)
-			rt.c.wantThread.Store(0)
+			announce(&rt.c.wantThread, 0)
 		}
 		if loaded {
 			// The next completions are there by now; taking them here saves the core
@@ -325,7 +326,7 @@ func (rt *Runtime) attend(loaded bool) {
 				continue
 			}
 		}
-		rt.c.notified.Store(0)
+		announce(&rt.c.notified, 0)
 		again = rt.c.completions.Load() != 0 || rt.c.wantThread.Load() != 0
 	}
 	if rt.c.watchdogAsleep.Load() == 0 {

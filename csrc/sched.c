@@ -415,8 +415,12 @@ static void accept_list(struct cfiber_thread *t, uintptr_t head) {
   offer(t, movable);
 }
 
+static bool handed_over(const struct cfiber_thread *t) {
+  return atomic_load_explicit(&t->ready_queue, memory_order_relaxed) > READY_BUSY;
+}
+
 static bool take_handed_over(struct cfiber_thread *t) {
-  if (atomic_load_explicit(&t->ready_queue, memory_order_relaxed) <= READY_BUSY)
+  if (!handed_over(t))
     return false;
   uintptr_t list = atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst);
   if (list == READY_BUSY)
@@ -651,10 +655,6 @@ static void await_choice(struct cfiber_runtime *rt) {
     else
       sched_yield(); /* the chooser may be descheduled */
   }
-}
-
-static bool handed_over(const struct cfiber_thread *t) {
-  return atomic_load_explicit(&t->ready_queue, memory_order_relaxed) > READY_BUSY;
 }
 
 /*
