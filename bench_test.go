@@ -92,7 +92,7 @@ func BenchmarkCallback(b *testing.B) {
 		call(b, rt, ctest.CallGoLoop, number(b.N))
 	})
 	b.Run("cgo", func(b *testing.B) {
-		ctest.CallNoFiber(ctest.CallGoLoop, number(b.N))
+		ctest.CallNoFiber(ctest.WithNumber(ctest.CallGoLoop, b.N))
 	})
 }
 

@@ -31,21 +31,35 @@ func openTest(t testing.TB, opts Options) *Runtime {
 	return rt
 }
 
-// number makes an argument of a number.
-func number(n int) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&n)) }
+// A number is an argument of call or spawn; see ctest.WithNumber.
+type number int
 
-func call(t testing.TB, rt *Runtime, fn, arg unsafe.Pointer, attr ...Attr) int {
+// with returns what to spawn for fn to be called with arg: a number, a pointer, or nil.
+func with(fn unsafe.Pointer, arg any) (unsafe.Pointer, unsafe.Pointer) {
+	switch arg := arg.(type) {
+	case nil:
+		return fn, nil
+	case number:
+		return ctest.WithNumber(fn, int(arg))
+	default:
+		return fn, arg.(unsafe.Pointer)
+	}
+}
+
+func call(t testing.TB, rt *Runtime, fn unsafe.Pointer, arg any, attr ...Attr) int {
 	t.Helper()
-	n, err := rt.Call(context.Background(), fn, arg, attr...)
+	fn, pointer := with(fn, arg)
+	n, err := rt.Call(context.Background(), fn, pointer, attr...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-func spawn(t testing.TB, rt *Runtime, fn, arg unsafe.Pointer, attr ...Attr) *Fiber {
+func spawn(t testing.TB, rt *Runtime, fn unsafe.Pointer, arg any, attr ...Attr) *Fiber {
 	t.Helper()
-	f, err := rt.Spawn(fn, arg, attr...)
+	fn, pointer := with(fn, arg)
+	f, err := rt.Spawn(fn, pointer, attr...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func TestCallbackFromFiber(t *testing.T) {
 			}()
 			ch := make(chan uintptr)
 			go func() { ch <- n }()
-			if f, err := rt.Spawn(ctest.Return, number(1)); err != nil || <-ch != n {
+			if f, err := rt.Spawn(ctest.WithNumber(ctest.Return, 1)); err != nil || <-ch != n {
 				t.Error(err)
 			} else if r, err := f.Wait(context.Background()); r != 1 || err != nil {
 				t.Error(r, err)
@@ -116,7 +116,7 @@ func TestCallbackLeavesFiberStack(t *testing.T) {
 		first = ctest.CallNoFiber(ctest.FrameAddress, nil)
 		inner := newCallback(t, func(unsafe.Pointer) int {
 			second = ctest.CallNoFiber(ctest.FrameAddress, nil)
-			return ctest.CallNoFiber(ctest.Recurse, number(depth))
+			return ctest.CallNoFiber(ctest.WithNumber(ctest.Recurse, depth))
 		})
 		return ctest.CallNoFiber(inner, nil)
 	})

@@ -268,7 +268,8 @@ func TestCancelRaces(t *testing.T) {
 			d := time.Duration(i%50) * 20 * time.Microsecond
 			ctx, cancel := context.WithTimeout(context.Background(), d)
 			defer cancel()
-			n, err := rt.Call(ctx, ctest.SleepNS, number(int(500*time.Microsecond)))
+			fn, arg := with(ctest.SleepNS, number(500*time.Microsecond))
+			n, err := rt.Call(ctx, fn, arg)
 			switch {
 			case err == nil && n == 0:
 			case errors.Is(err, context.DeadlineExceeded) && (n == 0 || n == canceled):
@@ -345,7 +346,7 @@ func TestCallWithinCallback(t *testing.T) {
 			if n == 0 {
 				return 0
 			}
-			return uintptr(call(t, rt, ctest.CallGo, number(int(n-1)))) + 1
+			return uintptr(call(t, rt, ctest.CallGo, number(n-1))) + 1
 		}
 		if got := call(t, rt, ctest.CallGo, number(5)); got != 5 || depth.Load() != 6 {
 			t.Errorf("%d threads: got %d, depth %d", threads, got, depth.Load())

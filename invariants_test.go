@@ -128,11 +128,11 @@ func TestWaitingCallsInsideGo(t *testing.T) {
 		r, w := pipe(t)
 		var calls atomic.Int32
 		ctest.Callback = func(uintptr) uintptr {
-			if n := ctest.CallNoFiber(ctest.SleepNS, number(int(time.Millisecond))); n != 0 {
+			if n := ctest.CallNoFiber(ctest.WithNumber(ctest.SleepNS, int(time.Millisecond))); n != 0 {
 				return 1
 			}
 			unix.Write(w, []byte{7})
-			if n := ctest.CallNoFiber(ctest.ReadFD, number(r)); n != 7 {
+			if n := ctest.CallNoFiber(ctest.WithNumber(ctest.ReadFD, r)); n != 7 {
 				return 2
 			}
 			calls.Add(1)
@@ -161,7 +161,7 @@ func TestErrnoOverGoCall(t *testing.T) {
 	for _, migrate := range []bool{false, true} {
 		rt := openTest(t, Options{Migrate: migrate})
 		ctest.Callback = func(uintptr) uintptr {
-			ctest.CallNoFiber(ctest.ReadFD, number(-1)) // leaves EBADF
+			ctest.CallNoFiber(ctest.WithNumber(ctest.ReadFD, -1)) // leaves EBADF
 			os.Open("/nowhere/at/all")
 			return 0
 		}

@@ -299,7 +299,7 @@ func TestInterrupted(t *testing.T) {
 	if n, err := f.Wait(context.Background()); n != 9 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if n := call(t, rt, ctest.SleepNS, number(int(time.Millisecond))); n != 0 {
+	if n := call(t, rt, ctest.SleepNS, number(time.Millisecond)); n != 0 {
 		t.Error(n)
 	}
 }
@@ -312,7 +312,7 @@ func TestYieldersDoNotStarve(t *testing.T) {
 	y2 := spawn(t, rt, ctest.YieldUntil, unsafe.Pointer(&stop))
 	a, b := socketpair(t, unix.SOCK_STREAM)
 	reader := spawn(t, rt, ctest.ReadFD, number(a))
-	sleeper := spawn(t, rt, ctest.SleepNS, number(int(time.Millisecond)))
+	sleeper := spawn(t, rt, ctest.SleepNS, number(time.Millisecond))
 	call(t, rt, ctest.Count, unsafe.Pointer(&third))
 	unix.Write(b, []byte{5})
 	if n, err := reader.Wait(context.Background()); n != 5 || err != nil {

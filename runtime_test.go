@@ -168,7 +168,7 @@ func TestShutdownWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := spawn(t, rt, ctest.SleepNS, number(int(20*time.Millisecond)))
+	f := spawn(t, rt, ctest.SleepNS, number(20*time.Millisecond))
 	if err := rt.Shutdown(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +252,7 @@ func TestSpawnRacesClose(t *testing.T) {
 
 func TestTwoRuntimes(t *testing.T) {
 	a, b := openTest(t, Options{}), openTest(t, Options{Threads: 1})
-	ctest.Callback = func(n uintptr) uintptr { return uintptr(call(t, b, ctest.Return, number(int(n)))) }
+	ctest.Callback = func(n uintptr) uintptr { return uintptr(call(t, b, ctest.Return, number(n))) }
 	if got := call(t, a, ctest.CallGo, number(9)); got != 9 {
 		t.Error(got)
 	}
@@ -338,11 +338,7 @@ func TestNoMemoryForStack(t *testing.T) {
 		spawn(t, rt, ctest.Return, nil, Attr{StackSize: 1 << 20}).Wait(context.Background()) // records are there
 		inject(t, site, syscall.ENOMEM, 1, 1000)
 		for range 3 {
-			f, err := rt.Spawn(ctest.Return, number(1), Attr{Name: "poor"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			fibers = append(fibers, f)
+			fibers = append(fibers, spawn(t, rt, ctest.Return, number(1), Attr{Name: "poor"}))
 		}
 		for _, f := range fibers {
 			n, err := f.Wait(context.Background())

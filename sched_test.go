@@ -78,7 +78,7 @@ func TestThreadLimit(t *testing.T) {
 	rt := openTest(t, Options{Threads: 3})
 	var wg sync.WaitGroup
 	for range 500 {
-		wg.Go(func() { call(t, rt, ctest.SleepNS, number(int(time.Millisecond))) })
+		wg.Go(func() { call(t, rt, ctest.SleepNS, number(time.Millisecond)) })
 	}
 	wg.Wait()
 	if n := rt.Stats().Threads; n < 1 || n > 3 {

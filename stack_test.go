@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/cfiber/cfiber/internal/ctest"
 )
@@ -69,7 +70,7 @@ func TestOverflow(t *testing.T) {
 		if kind == "large frames" {
 			fn = ctest.RecurseLarge
 		}
-		rt.Call(context.Background(), fn, number(math.MaxInt), Attr{Name: "deep one"})
+		rt.Call(context.Background(), fn, unsafe.Add(nil, math.MaxInt), Attr{Name: "deep one"})
 		fmt.Println("returned")
 		return
 	}
