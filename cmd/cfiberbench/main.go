@@ -32,6 +32,9 @@ const usage = `usage: cfiberbench COMMAND [ARGUMENT...]
       -format text|bench|json     bench is Go's benchmark format, for benchstat
       -o FILE                     write there instead of to stdout
   report FILE... [-o report.html] make one page of what run -format json wrote
+  summary FILE... -into README.md -plot SVG
+                                  put a table of what the bars are about into a document, between
+                                  its lines that say "measured by cfiberbench", and plot it
 `
 
 // An argumentError is the user's mistake.
@@ -77,6 +80,8 @@ func dispatch(ctx context.Context, args []string, stdout io.Writer) error {
 		return run(ctx, args, stdout)
 	case "report":
 		return makeReport(args)
+	case "summary":
+		return makeSummary(args)
 	case "subject": // of run, for itself
 		return beSubject(args)
 	case "generate":

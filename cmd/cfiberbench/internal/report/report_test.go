@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -135,6 +136,69 @@ func TestBadFiles(t *testing.T) {
 	} {
 		if _, err := Read([]string{file}); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, want one with %q", err, part)
+		}
+	}
+}
+
+// The summary's table and plot say by how much others take more, or do less.
+func TestSummary(t *testing.T) {
+	r := &bench.Result{Machine: bench.Machine{CPU: "Some <CPU>", CPUs: 2}, Rounds: 1}
+	add := func(workload string, params bench.Params, metric, unit, subject string, value float64) {
+		r.Rows = append(r.Rows, bench.NewRow(workload, subject, params, metric, unit, []float64{value}))
+	}
+	add("switch", nil, "time", "ns/op", "cfiber", 2)
+	add("switch", nil, "time", "ns/op", "boost.context", 5)
+	add("switch", nil, "time", "ns/op", "bare-six", 1)
+	add("switch", nil, "time", "ns/op", "of no bar", 7)
+	calls := bench.Params{{Key: "ms", Value: "1"}, {Key: "concurrency", Value: "10000"}}
+	add("call", calls, "throughput", "op/s", "cfiber", 900)
+	add("call", calls, "throughput", "op/s", "cgo", 100)
+	add("memory", bench.P("n", 100_000), "total", "B/unit", "cfiber", 4300)
+	add("memory", bench.P("n", 100_000), "total", "B/unit", "go", 2150)
+	add("idle", bench.P("n", 100_000), "wakeups", "1/s", "cfiber", 0)
+	add("idle", bench.P("n", 100_000), "wakeups", "1/s", "go", 0)
+	for _, want := range []string{
+		"| switch | 2.00 ns/op | boost.context 5.00 ns/op (2.50×), bare-six 1.00 ns/op (0.50×) | `'^switch$'` |\n",
+		"| throughput of 10k calls of 1 ms | 900 op/s | cgo 100 op/s (0.11×) | `'^call/ms=1/concurrency=10000$'` |\n",
+		"| wake-ups of 100k parked | 0 1/s | go 0 1/s | `'^idle/n=100000$'` |\n",
+		"\nSome &lt;CPU&gt;, 2 CPUs",
+	} {
+		if table := Markdown(r); !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	svg, err := Plot(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := wellFormed(string(svg)); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"switch: boost.context<", ">2.50×<", ">0.50×<", ": cgo<", ">9.00×<"} {
+		if !strings.Contains(string(svg), want) {
+			t.Errorf("the plot has no %s", want)
+		}
+	}
+	r.Rows = r.Rows[:1]
+	if _, err := Plot(r); err == nil {
+		t.Error("a plot of nothing")
+	}
+}
+
+func TestInsert(t *testing.T) {
+	document := []byte("above\n" + summaryBegin + summaryEnd + "\nbelow\n")
+	for _, summary := range []string{"one\n", "another\n"} {
+		var err error
+		if document, err = Insert(document, []byte(summary)); err != nil {
+			t.Fatal(err)
+		}
+		if want := "above\n" + summaryBegin + summary + summaryEnd + "\nbelow\n"; string(document) != want {
+			t.Errorf("%q, want %q", document, want)
+		}
+	}
+	for _, bad := range []string{"", summaryBegin, summaryEnd, summaryEnd + summaryBegin} {
+		if _, err := Insert([]byte(bad), nil); !errors.Is(err, ErrNoPlace) {
+			t.Errorf("%q: %v", bad, err)
 		}
 	}
 }

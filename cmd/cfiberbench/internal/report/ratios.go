@@ -1,0 +1,80 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"image/color"
+	"math"
+
+	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/bench"
+	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/human"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// ratios are bars that begin at 1, which is cfiber: to the right is what takes more.
+type ratios struct {
+	rows []bench.Row // Value is the ratio
+}
+
+const ratioHeight = 15
+
+func (b ratios) Plot(c draw.Canvas, p *plot.Plot) {
+	toX, toY := p.Transforms(&c)
+	label := p.X.Tick.Label
+	label.YAlign = draw.YCenter
+	one := toX(1)
+	for i, row := range b.rows {
+		y, end := toY(float64(i)), toX(row.Value)
+		bar := vg.Rectangle{Min: vg.Point{X: min(one, end), Y: y - barThick/2}, Max: vg.Point{X: max(one, end), Y: y + barThick/2}}
+		fillBar(c, bar, row.Subject)
+		label.XAlign = draw.XLeft
+		c.FillText(label, vg.Point{X: bar.Max.X + 3, Y: y}, human.Number(row.Value)+"×")
+	}
+	c.StrokeLine2(draw.LineStyle{Color: color.Black, Width: 1}, one, c.Min.Y, one, c.Max.Y)
+}
+
+// Plot is the summary's plot, an SVG document.
+func Plot(r *bench.Result) ([]byte, error) {
+	var b ratios
+	var names []string
+	low, high := 1.0, 1.0
+	for _, l := range summarize(r) {
+		for _, o := range l.others {
+			ratio := l.times(o)
+			if ratio <= 0 || math.IsInf(ratio, 0) || math.IsNaN(ratio) {
+				continue // has no place on the axis
+			}
+			o.Value = ratio
+			b.rows, names = append(b.rows, o), append(names, l.about+": "+o.Subject)
+			low, high = min(low, ratio), max(high, ratio)
+		}
+	}
+	if len(b.rows) == 0 {
+		return nil, errors.New("nothing was measured beside cfiber")
+	}
+	p := newPlot()
+	p.BackgroundColor = color.White // of a page that may be dark
+	p.Add(b)
+	p.NominalY(names...)
+	p.Y.Tick.Length, p.Y.Width = 0, 0
+	p.Y.Min, p.Y.Max = float64(len(names))-0.4, -0.6 // the first is on top
+	p.X.Min, p.X.Max = low/1.5, high*3               // room for the numbers
+	p.X.Scale = plot.LogScale{}
+	p.X.Tick.Marker = valueTicks{unit: "×", log: true}
+	p.X.Label.Text = "times what cfiber takes (memory, time), or 1 / of what it does (throughput); logarithmic"
+	p.X.Label.TextStyle.Font.Size = 9
+	return svgDocument(p, 2*plotWidth, vg.Length(50+ratioHeight*len(names)))
+}
+
+func svgDocument(p *plot.Plot, width, height vg.Length) ([]byte, error) {
+	svg := vgsvg.New(width, height)
+	p.Draw(draw.New(svg))
+	var b bytes.Buffer
+	if _, err := svg.WriteTo(&b); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
