@@ -258,11 +258,12 @@ struct cfiber_thread {
   void *native_sp; /* the scheduler's context while a fiber runs */
   struct cfiber_runtime *runtime;
 
-  int64_t now;         /* the clock when last read by the scheduler */
-  int64_t last_poll;   /* when the poller was last asked */
-  int64_t ring_served; /* when the ring was last looked at */
-  int64_t idle_since;  /* when it last had nothing to do */
-  int32_t linger;      /* > 0: before it sleeps */
+  int64_t now;           /* the clock when last read by the scheduler */
+  int64_t last_poll;     /* when the poller was last asked */
+  int64_t timer_spacing; /* it sleeps at least so long for a timer */
+  int64_t ring_served;   /* when the ring was last looked at */
+  int64_t idle_since;    /* when it last had nothing to do */
+  int32_t linger;        /* > 0: before it sleeps */
   int32_t linger_penalty;
   int32_t tick_span; /* the tick's last starting value */
   uint32_t steal_index;
@@ -531,8 +532,10 @@ void cfiber_thread_wake(struct cfiber_thread *self, struct cfiber_thread *t);
 int cfiber_timer_set(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch, int64_t when);
 /* Of a wait that has ended some other way. Called by f. */
 void cfiber_timer_clear(struct cfiber *f, uint64_t epoch);
-/* Wakes those that are due. */
-void cfiber_timers_fire(struct cfiber_thread *t, int64_t now);
+/* Wakes those that are due. Returns how many. */
+uint32_t cfiber_timers_fire(struct cfiber_thread *t, int64_t now);
+/* How long to sleep at least for the next timers, after so many have fired in `elapsed` ns. */
+int64_t cfiber_timer_spacing(uint32_t fired, int64_t elapsed);
 void cfiber_timers_free(struct cfiber_thread *t);
 
 /* ---- fd.c -------------------------------------------------------------- */

@@ -29,9 +29,6 @@
 /* ... and asks the poller when this long has passed since the last time. */
 #define POLL_INTERVAL (100 * NS_PER_US)
 
-/* A thread wakes for timers at most so often: of many, those that are due by then are one batch. */
-#define TIMER_SPACING (100 * NS_PER_US)
-
 /*
  * To sleep and be woken costs both sides about as much as so long a wait. A thread that is handed
  * something within twice this time of falling idle, its waking included, lingers for it the next
@@ -620,8 +617,8 @@ static int64_t patience(struct cfiber_thread *t) {
   int64_t trim_at = atomic_load_explicit(&t->runtime->trim_at, memory_order_relaxed);
   if (trim_at < earliest)
     earliest = trim_at;
-  if (earliest < t->last_poll + TIMER_SPACING)
-    earliest = t->last_poll + TIMER_SPACING;
+  if (earliest < t->last_poll + t->timer_spacing)
+    earliest = t->last_poll + t->timer_spacing;
   if (earliest == INT64_MAX)
     return -1;
   int64_t left = earliest - cfiber_now();
@@ -738,11 +735,13 @@ static void idle(struct cfiber_thread *t) {
     cfiber_notify(rt);
   if (handed != READY_IDLE)
     await_choice(rt);
+  int64_t since = t->last_poll;
   t->now = t->last_poll = cfiber_now();
   if (handed > READY_BUSY) /* an order to search is no reason to: others' rings are theirs first */
     waited(t, t->now - t->idle_since < 2 * LINGER);
   t->tick = t->tick_span;
-  cfiber_timers_fire(t, t->now);
+  uint32_t fired = cfiber_timers_fire(t, t->now);
+  t->timer_spacing = cfiber_timer_spacing(fired, t->now - since);
   if (handed > READY_BUSY)
     accept_list(t, handed); /* last, for it tells of what may have to wait for the others */
 }

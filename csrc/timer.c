@@ -140,9 +140,10 @@ void cfiber_timer_clear(struct cfiber *f, uint64_t epoch) {
   cfiber_unlock(&h->lock);
 }
 
-void cfiber_timers_fire(struct cfiber_thread *t, int64_t now) {
+uint32_t cfiber_timers_fire(struct cfiber_thread *t, int64_t now) {
   struct timer_heap *h = &t->timers;
   struct cfiber_thread *self = cfiber_thread_self();
+  uint32_t fired = 0;
   while (atomic_load_explicit(&h->earliest, memory_order_relaxed) <= now) {
     struct timer_target due[BATCH];
     uint32_t n = 0;
@@ -154,7 +155,22 @@ void cfiber_timers_fire(struct cfiber_thread *t, int64_t now) {
     cfiber_unlock(&h->lock);
     for (uint32_t i = 0; i < n; i++)
       cfiber_wake(self, due[i].fiber, due[i].epoch, WAKE_TIMEOUT);
+    fired += n;
   }
+  return fired;
+}
+
+/*
+ * To sleep and wake costs a thread as much as some eight timers. Where they are dense, it sleeps
+ * until there are enough for a batch.
+ */
+int64_t cfiber_timer_spacing(uint32_t fired, int64_t elapsed) {
+  enum { DENSE = 4, ENOUGH = 32 }; /* in the least spacing */
+  const int64_t least = 100 * NS_PER_US, most = 500 * NS_PER_US;
+  if (fired * least < DENSE * elapsed || !fired)
+    return least;
+  int64_t spacing = elapsed * ENOUGH / fired;
+  return spacing < least ? least : spacing > most ? most : spacing;
 }
 
 void cfiber_timers_free(struct cfiber_thread *t) {

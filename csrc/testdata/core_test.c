@@ -459,6 +459,20 @@ static intptr_t ring_the_bell(void *p) {
   return 0;
 }
 
+/* Only where timers are dense does a thread sleep for longer than 100 µs to have more of them. */
+static void test_timer_spacing(void) {
+  const int64_t us = NS_PER_US;
+  CHECK(cfiber_timer_spacing(0, 0) == 100 * us);
+  CHECK(cfiber_timer_spacing(0, 100 * us) == 100 * us);
+  CHECK(cfiber_timer_spacing(3, 100 * us) == 100 * us);
+  CHECK(cfiber_timer_spacing(4, 10000 * us) == 100 * us); /* many at once, but seldom */
+  CHECK(cfiber_timer_spacing(4, 100 * us) == 500 * us);
+  CHECK(cfiber_timer_spacing(16, 100 * us) == 200 * us);
+  CHECK(cfiber_timer_spacing(80, 500 * us) == 200 * us);
+  CHECK(cfiber_timer_spacing(1000000, 100 * us) == 100 * us);
+  CHECK(cfiber_timer_spacing(UINT32_MAX, INT32_MAX) == 100 * us);
+}
+
 static intptr_t timers_in_order(void *unused) {
   (void)unused;
   enum { N = ROUNDS(1000) };
@@ -1279,6 +1293,7 @@ int main(int argc, char **argv) {
   test_ring();
   test_plain_thread();
   test_options();
+  test_timer_spacing();
   run(stale_event, 1, 0);
   run(closed_and_reused, 1, 0);
   run(one_end, 1, 0);
