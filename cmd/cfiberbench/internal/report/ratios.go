@@ -5,6 +5,7 @@ import (
 	"errors"
 	"image/color"
 	"math"
+	"slices"
 
 	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/bench"
 	"github.com/cfiber/cfiber/cmd/cfiberbench/internal/human"
@@ -19,7 +20,10 @@ type ratios struct {
 	rows []bench.Row // Value is the ratio
 }
 
-const ratioHeight = 15
+const (
+	ratioHeight = 15
+	margin      = 10 // letters are wider where another font stands in
+)
 
 func (b ratios) Plot(c draw.Canvas, p *plot.Plot) {
 	toX, toY := p.Transforms(&c)
@@ -58,20 +62,22 @@ func Plot(r *bench.Result) ([]byte, error) {
 	p := newPlot()
 	p.BackgroundColor = color.White // of a page that may be dark
 	p.Add(b)
+	slices.Reverse(b.rows) // the first is on top
+	slices.Reverse(names)
 	p.NominalY(names...)
 	p.Y.Tick.Length, p.Y.Width = 0, 0
-	p.Y.Min, p.Y.Max = float64(len(names))-0.4, -0.6 // the first is on top
-	p.X.Min, p.X.Max = low/1.5, high*3               // room for the numbers
+	p.Y.Min, p.Y.Max = -0.6, float64(len(names))-0.4
+	p.X.Min, p.X.Max = low/1.5, high*3 // room for the numbers
 	p.X.Scale = plot.LogScale{}
 	p.X.Tick.Marker = valueTicks{unit: "×", log: true}
-	p.X.Label.Text = "times what cfiber takes (memory, time), or 1 / of what it does (throughput); logarithmic"
+	p.X.Label.Text = "times what cfiber takes, or, of throughput, 1 / times what it does: right of 1 is worse than cfiber"
 	p.X.Label.TextStyle.Font.Size = 9
-	return svgDocument(p, 2*plotWidth, vg.Length(50+ratioHeight*len(names)))
+	return svgDocument(p, 2*plotWidth, vg.Length(50+2*margin+ratioHeight*len(names)))
 }
 
 func svgDocument(p *plot.Plot, width, height vg.Length) ([]byte, error) {
 	svg := vgsvg.New(width, height)
-	p.Draw(draw.New(svg))
+	p.Draw(draw.Crop(draw.New(svg), margin, -margin, margin, -margin))
 	var b bytes.Buffer
 	if _, err := svg.WriteTo(&b); err != nil {
 		return nil, err
