@@ -268,7 +268,7 @@ func (rt *Runtime) fillRecord(c *cFiber, fn, arg unsafe.Pointer, a *Attr) uint64
 	c.deadline = 0
 	c.shield = 0
 	c.queued = 0
-	c.joiner = 0
+	c.joiner = joinerDetached // C cannot join it: it is collected by complete
 	n := copy(c.name[:nameMax-1], a.Name)
 	c.name[n] = 0
 	c.wait.Store(c.wait.Load()>>waitEpochShift<<waitEpochShift | waitLive)

@@ -121,6 +121,8 @@ const (
 	flagGo         = 0x100
 	flagStarted    = 0x200
 
+	joinerDetached = 2
+
 	stackMin = 16 << 10
 	stackMax = 1 << 30
 

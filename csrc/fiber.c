@@ -155,8 +155,9 @@ static void init_record(struct cfiber *f, cfiber_func fn, void *arg, const struc
   f->name[0] = 0;
   if (attr->name)
     set_name(f, attr->name);
-  atomic_store_explicit(&f->joiner, attr->flags & CFIBER_DETACHED ? JOINER_DETACHED : JOINER_NONE,
-                        memory_order_relaxed);
+  /* A fiber of the host is the host's to collect: for C it is a detached one. */
+  bool detached = (attr->flags & CFIBER_DETACHED) || (flags & FIBER_GO);
+  atomic_store_explicit(&f->joiner, detached ? JOINER_DETACHED : JOINER_NONE, memory_order_relaxed);
   atomic_store_explicit(&f->wait, epoch << WAIT_EPOCH_SHIFT | WAIT_LIVE, memory_order_relaxed);
 }
 

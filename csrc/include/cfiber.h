@@ -84,7 +84,8 @@ cfiber_t *cfiber_spawn(cfiber_func fn, void *arg, const struct cfiber_attr *attr
  * Waits until f has ended, stores what it returned in *result (if not NULL)
  * and frees the handle. Waiting call; when it fails with ECANCELED, ETIMEDOUT
  * or EDEADLK the handle is still valid.
- *   EINVAL   f is NULL, detached, or somebody already joins it
+ *   EINVAL   f is NULL, detached, not of cfiber_spawn (Go waits for those that
+ *            it starts, cfiber_run for its own), or somebody already joins it
  *   EDEADLK  f is the caller, or could only run on the thread this would block
  *   ENOMEM   f could not be started: no memory for its stack (the handle is freed)
  */
@@ -92,7 +93,7 @@ int cfiber_join(cfiber_t *f, intptr_t *result);
 
 /*
  * Gives f up: it frees itself when it ends. Does not wait.
- *   EINVAL   f is NULL, detached already, or being joined
+ *   EINVAL   f is NULL, detached already, not of cfiber_spawn, or being joined
  */
 int cfiber_detach(cfiber_t *f);
 

@@ -35,6 +35,7 @@ static const struct {
     CASE(cancel, false),
     CASE(shield, false),
     CASE(fibers, false),
+    CASE(host_fiber, false),
     CASE(bad_io, true),
 };
 

@@ -782,6 +782,19 @@ intptr_t case_fibers(void *p) {
   return 0;
 }
 
+static intptr_t take_over(void *f) {
+  cfiber_deadline(cfiber_now() + 100 * MS); /* a join that is not refused ends so */
+  FAILS(cfiber_join(f, NULL), EINVAL);
+  FAILS(cfiber_detach(f), EINVAL);
+  return 0;
+}
+
+/* What the host has started is the host's: C can neither join nor detach it. */
+intptr_t case_host_fiber(void *p) {
+  (void)p;
+  return joined(go(take_over, cfiber_self()));
+}
+
 intptr_t case_bad_io(void *p) {
   (void)p;
   char c = 0;

@@ -39,5 +39,6 @@ var Cases = []Case{
 	{"cancel", unsafe.Pointer(C.case_cancel), false},
 	{"shield", unsafe.Pointer(C.case_shield), false},
 	{"fibers", unsafe.Pointer(C.case_fibers), false},
+	{"host_fiber", unsafe.Pointer(C.case_host_fiber), false},
 	{"bad io", unsafe.Pointer(C.case_bad_io), true},
 }

@@ -27,6 +27,7 @@ intptr_t case_full_duplex(void *);
 intptr_t case_cancel(void *);
 intptr_t case_shield(void *);
 intptr_t case_fibers(void *);
+intptr_t case_host_fiber(void *);
 intptr_t case_bad_io(void *);
 
 #endif

@@ -101,6 +101,7 @@ var Cases = []Case{
 	{"cancel", symbol("case_cancel"), false},
 	{"shield", symbol("case_shield"), false},
 	{"fibers", symbol("case_fibers"), false},
+	{"host_fiber", symbol("case_host_fiber"), false},
 	{"bad io", symbol("case_bad_io"), true},
 }
 
