@@ -545,6 +545,8 @@ enum direction { DIR_READ = 0, DIR_WRITE = 1 };
 /* Opens the runtime's table and lists the runtime among the open ones. NULL: no memory. */
 struct fd_table *cfiber_fds_open(struct cfiber_runtime *rt);
 void cfiber_fds_close(struct cfiber_runtime *rt);
+/* In a forked child: nobody waits there, and threads that are gone may have held locks. */
+void cfiber_fds_forget(void);
 
 /* One operation's dealings with one direction of a descriptor; zero to begin with. */
 struct fd_attempt {

@@ -107,6 +107,11 @@ void cfiber_fds_close(struct cfiber_runtime *rt) {
   munmap(rt->fds, sizeof *rt->fds);
 }
 
+void cfiber_fds_forget(void) {
+  runtimes = NULL;
+  atomic_store(&runtimes_lock, 0);
+}
+
 static struct fd_entry *find(struct cfiber_runtime *rt, int fd) {
   if (fd < 0 || (uint32_t)fd >= CHUNKS * CHUNK_ENTRIES)
     return NULL;

@@ -73,6 +73,7 @@ void cfiber_lock_slow(_Atomic(uint32_t) *lock) {
  */
 static void in_forked_child(void) {
   cfiber_this_thread = NULL;
+  cfiber_fds_forget();
 }
 
 static void register_fork_handler(void) {

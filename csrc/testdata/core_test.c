@@ -1021,6 +1021,36 @@ static intptr_t forks(void *unused) {
   return 0;
 }
 
+static void *close_nothing(void *stop) {
+  while (!atomic_load((_Atomic int *)stop))
+    cfiber_close(-1);
+  return NULL;
+}
+
+/* A child can close, whatever the threads that it has not got were doing. */
+static intptr_t forks_among_closers(void *unused) {
+  (void)unused;
+  enum { CLOSERS = 3, FORKS = 500 };
+  _Atomic int stop = 0;
+  pthread_t closers[CLOSERS];
+  for (int i = 0; i < CLOSERS; i++)
+    CHECK(pthread_create(&closers[i], NULL, close_nothing, &stop) == 0);
+  int status = 0;
+  for (int i = 0; i < FORKS && status == 0; i++) {
+    pid_t pid = fork();
+    if (pid == 0) {
+      alarm(10);
+      _exit(cfiber_close(-1) == -1 && errno == EBADF ? 0 : 1);
+    }
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+  }
+  atomic_store(&stop, 1);
+  for (int i = 0; i < CLOSERS; i++)
+    CHECK(pthread_join(closers[i], NULL) == 0);
+  CHECK(status == 0);
+  return 0;
+}
+
 /* ---- Sockets
  * ------------------------------------------------------------------------------------------------------------
  */
@@ -1340,6 +1370,7 @@ int main(int argc, char **argv) {
     run(ping_pong, 2, migrate);
   }
   run(forks, 2, 0);
+  run(forks_among_closers, 1, 0);
   run(fork_and_return, 1, 0);
   test_two_runtimes();
   return atomic_load(&failures) != 0;
