@@ -46,6 +46,12 @@ static size_t length(const struct iovec *iov, size_t n) {
   return sum;
 }
 
+/* The last read has emptied the connection, and nothing has come since. A read of nothing
+ * does not wait for more. */
+static bool would_be_in_vain(const struct io *io, const struct fd_attempt *a) {
+  return a->drained && io->drains && length(io->iov, (size_t)io->iovcnt) > 0;
+}
+
 /* Runs one operation to its end: the result or a negative errno value. */
 static ssize_t run(struct io *io) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
@@ -60,7 +66,7 @@ static ssize_t run(struct io *io) {
   for (;;) {
     if ((e = cfiber_fd_attempt(rt, io->fd, io->dir, &a)) != 0)
       return -e;
-    n = a.drained && io->drains ? -EAGAIN : io->attempt(io);
+    n = would_be_in_vain(io, &a) ? -EAGAIN : io->attempt(io);
     if (n == -EINTR)
       continue;
     if (n != -EAGAIN || io->no_wait)

@@ -1248,6 +1248,28 @@ static intptr_t end_after_short_read(void *p) {
   return cfiber_recv(fd, buf, sizeof buf, 0);
 }
 
+/* A read of nothing does not wait for the next data. */
+static intptr_t nothing_of_emptied(void *unused) {
+  (void)unused;
+  int fds[2];
+  char buf[100];
+  tcp_pair(fds);
+  struct reading r = {.fd = fds[1]};
+  cfiber_t *f = go(read_one, &r); /* waits, so that the descriptor is registered */
+  while (!atomic_load(&r.started))
+    cfiber_yield();
+  CHECK(send(fds[0], "0123456789", 10, 0) == 10);
+  joined(f);
+  CHECK(cfiber_read(fds[1], buf, sizeof buf) == 9);
+  uint64_t before = epoch_of(cfiber_self());
+  struct iovec iov[2] = {{buf, 0}, {buf, 0}};
+  CHECK(cfiber_read(fds[1], buf, 0) == 0 && cfiber_readv(fds[1], iov, 2) == 0);
+  CHECK(epoch_of(cfiber_self()) == before);
+  cfiber_close(fds[0]);
+  cfiber_close(fds[1]);
+  return 0;
+}
+
 /* The end of the stream comes through to a reader that has emptied it. */
 static intptr_t end_of_emptied(void *unused) {
   (void)unused;
@@ -1348,6 +1370,7 @@ int main(int argc, char **argv) {
   run(connect_under_reader, 1, 0);
   run(accepted_is_new, 1, 0);
   run(emptied, 1, 0);
+  run(nothing_of_emptied, 1, 0);
   run(end_of_emptied, 1, 0);
   run(end_with_data, 1, 0);
   run(emptied_then_reused, 1, 0);
