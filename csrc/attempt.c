@@ -39,8 +39,7 @@ static int readiness(int fd, short events) {
   return p.revents & POLLNVAL ? -EBADF : 0;
 }
 
-/* Never waits for anybody, but may be slow. */
-static bool is_storage(int fd) {
+bool cfiber_is_storage(int fd) {
   struct stat st;
   return fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
 }
@@ -119,7 +118,7 @@ ssize_t cfiber_attempt_read(struct io *io) {
   if (n >= 0 || cfiber_errno() != ENOTSOCK)
     return outcome(n);
 #endif
-  if (is_storage(io->fd))
+  if (cfiber_is_storage(io->fd))
     return outcome(readv(io->fd, io->iov, io->iovcnt));
   return in_turn(io, read_after_poll);
 }
@@ -165,7 +164,7 @@ ssize_t cfiber_attempt_write(struct io *io) {
   if (n >= 0 || cfiber_errno() != ENOTSOCK)
     return outcome(n);
 #endif
-  if (is_storage(io->fd))
+  if (cfiber_is_storage(io->fd))
     return outcome(writev(io->fd, io->iov, io->iovcnt));
   return in_turn(io, write_after_poll);
 }

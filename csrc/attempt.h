@@ -19,6 +19,7 @@ struct io {
   bool may_block; /* let the system call block the thread */
   bool drains;    /* takes what there is, up to the length of iov */
   bool no_wait;   /* MSG_DONTWAIT was given: EAGAIN is the caller's */
+  bool in_part;   /* took less, of what nobody has ever waited for */
   int flags;
   const struct iovec *iov;
   int iovcnt;
@@ -35,6 +36,9 @@ ssize_t cfiber_attempt_send(struct io *io);    /* iov[0], flags, addr, addrlen_v
 ssize_t cfiber_attempt_recvmsg(struct io *io); /* msg, flags */
 ssize_t cfiber_attempt_sendmsg(struct io *io); /* msg, flags */
 ssize_t cfiber_attempt_accept(struct io *io);  /* addr, addrlen */
+
+/* Whether fd never waits for anybody, but may be slow. */
+bool cfiber_is_storage(int fd);
 
 /*
  * Starts connecting without blocking. 0, EINPROGRESS: wait until writable and

@@ -85,7 +85,7 @@ static ssize_t run(struct io *io) {
     }
   }
   if (io->drains && n > 0 && (size_t)n < length(io->iov, (size_t)io->iovcnt))
-    cfiber_fd_drained(rt, io->fd, &a);
+    io->in_part = !cfiber_fd_drained(rt, io->fd, &a);
   cfiber_fd_pass(rt, io->fd, io->dir, &a);
   if (++t->ops >= OPS_BUDGET)
     cfiber_reschedule(t);
@@ -97,11 +97,11 @@ static ssize_t run(struct io *io) {
 /*
  * Runs io over all of iov, as blocking calls do that do not return halfway.
  * After a transfer that ends inside an element, the rest of that element goes
- * alone. `rest`, if not NULL, takes over after the first transfer. Returns the
- * bytes moved, or, if none, what failed.
+ * alone. `goes_on`, if not NULL, is asked whether what is left is to follow. Returns
+ * the bytes moved, or, if none, what failed.
  */
 static ssize_t run_all(struct io *io, const struct iovec *iov, int iovcnt,
-                       ssize_t (*rest)(struct io *)) {
+                       bool (*goes_on)(const struct io *)) {
   ssize_t total = 0;
   size_t inside = 0; /* bytes of iov[0] that are done */
   do {
@@ -125,9 +125,7 @@ static ssize_t run_all(struct io *io, const struct iovec *iov, int iovcnt,
       iov++;
       iovcnt--;
     }
-    if (rest)
-      io->attempt = rest;
-    if (n == 0)
+    if (n == 0 || (goes_on && iovcnt > 0 && !goes_on(io)))
       break;
   } while (iovcnt > 0);
   return total;
@@ -159,15 +157,18 @@ static int check_iov(const struct iovec *iov, int iovcnt) {
   return iovcnt < 1 || iovcnt > 1024 || !iov ? EINVAL : 0;
 }
 
+/* A file is tried for what is in memory; like read(2), the call takes the rest too. */
+static bool is_rest_of_file(const struct io *io) {
+  return io->in_part && cfiber_is_storage(io->fd);
+}
+
 ssize_t cfiber_readv(int fd, const struct iovec *iov, int iovcnt) {
   int e = check_iov(iov, iovcnt);
   if (e)
     return cfiber_fail(e);
   struct io io = {.fd = fd, .dir = DIR_READ, .attempt = cfiber_attempt_read};
   io.drains = true;
-  io.iov = iov;
-  io.iovcnt = iovcnt;
-  return result(run(&io));
+  return result(run_all(&io, iov, iovcnt, is_rest_of_file));
 }
 
 ssize_t cfiber_read(int fd, void *buf, size_t n) {

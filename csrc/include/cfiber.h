@@ -174,7 +174,8 @@ int64_t cfiber_deadline(int64_t abs_ns);
 
 /*
  * As their POSIX namesakes on a blocking descriptor, whether or not the
- * descriptor is: reads wait for the first byte, writes until all is written.
+ * descriptor is: reads wait for the first byte, and take all that they have room
+ * for of a regular file; writes wait until all is written.
  * A write that fails after a part went out returns that part's length. The
  * O_NONBLOCK flag is never left changed. MSG_DONTWAIT in flags is honoured:
  * EAGAIN then surfaces. SO_RCVTIMEO and SO_SNDTIMEO are not: use

@@ -16,6 +16,7 @@ static const struct {
     CASE(stream, false),
     CASE(terminal, false),
     CASE(regular_file, true),
+    CASE(file_in_part, true),
     CASE(flags, false),
     CASE(messages, false),
     CASE(datagrams, false),

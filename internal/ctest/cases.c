@@ -207,6 +207,31 @@ intptr_t case_regular_file(void *p) {
   return 0;
 }
 
+/* A read takes all that it has room for, also of a file of which a part is in memory. */
+intptr_t case_file_in_part(void *p) {
+  (void)p;
+  FILE *file = tmpfile();
+  char *from = malloc(BIG), *to = calloc(1, BIG + 1);
+  CHECK(file && from && to);
+  int fd = fileno(file);
+  fill(from, BIG);
+  CHECK(cfiber_write(fd, from, BIG) == BIG);
+  struct iovec in[3] = {{to, 100}, {to + 100, 5000}, {to + 5100, BIG - 5100 + 1}};
+  for (int i = 0; i < 2; i++) {
+    memset(to, 0, BIG);
+#ifdef POSIX_FADV_DONTNEED
+    CHECK(fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
+#endif
+    CHECK(pread(fd, to, 1, 0) == 1 && lseek(fd, 0, SEEK_SET) == 0);
+    CHECK((i ? cfiber_readv(fd, in, 3) : cfiber_read(fd, to, BIG + 1)) == BIG);
+    CHECK(memcmp(from, to, BIG) == 0);
+  }
+  fclose(file);
+  free(from);
+  free(to);
+  return 0;
+}
+
 intptr_t case_flags(void *p) {
   (void)p;
   int fds[2];

@@ -20,6 +20,7 @@ var Cases = []Case{
 	{"stream", unsafe.Pointer(C.case_stream), false},
 	{"terminal", unsafe.Pointer(C.case_terminal), false},
 	{"regular file", unsafe.Pointer(C.case_regular_file), true},
+	{"file_in_part", unsafe.Pointer(C.case_file_in_part), true},
 	{"flags", unsafe.Pointer(C.case_flags), false},
 	{"messages", unsafe.Pointer(C.case_messages), false},
 	{"datagrams", unsafe.Pointer(C.case_datagrams), false},

@@ -8,6 +8,7 @@ intptr_t case_pipe(void *);
 intptr_t case_stream(void *);
 intptr_t case_terminal(void *);
 intptr_t case_regular_file(void *);
+intptr_t case_file_in_part(void *);
 intptr_t case_flags(void *);
 intptr_t case_messages(void *);
 intptr_t case_datagrams(void *);

@@ -82,6 +82,7 @@ var Cases = []Case{
 	{"stream", symbol("case_stream"), false},
 	{"terminal", symbol("case_terminal"), false},
 	{"regular file", symbol("case_regular_file"), true},
+	{"file_in_part", symbol("case_file_in_part"), true},
 	{"flags", symbol("case_flags"), false},
 	{"messages", symbol("case_messages"), false},
 	{"datagrams", symbol("case_datagrams"), false},
