@@ -70,8 +70,12 @@ var callPool = sync.Pool{New: func() any {
 // has ended. It blocks the goroutine, not a thread. See Spawn for fn, arg, attr
 // and errors, and Wait for what ctx does.
 func (rt *Runtime) Call(ctx context.Context, fn, arg unsafe.Pointer, attr ...Attr) (int, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, &Error{Op: "call", Err: both{ErrCanceled, err}}
+	if ctx.Err() != nil {
+		e := &Error{Op: "call", Err: both{ErrCanceled, causeOf(ctx)}}
+		if len(attr) > 0 {
+			e.Name = attr[0].Name
+		}
+		return 0, e
 	}
 	f := callPool.Get().(*Fiber)
 	look := rt.mayLook()
@@ -131,13 +135,19 @@ func (f *Fiber) await(ctx context.Context, op string) (int, error) {
 	}
 	var cause error
 	if f.cancel() {
-		cause = context.Cause(ctx)
-		if !errors.Is(cause, ctx.Err()) {
-			cause = both{ctx.Err(), cause}
-		}
+		cause = causeOf(ctx)
 	}
 	<-f.done
 	return f.outcome(op, cause)
+}
+
+// causeOf is ctx's error, and its cause if that is another.
+func causeOf(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, ctx.Err()) {
+		cause = both{ctx.Err(), cause}
+	}
+	return cause
 }
 
 // outcome is the result of an ended fiber.

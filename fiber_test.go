@@ -65,6 +65,23 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
+// An error names the option that is wrong, and its value.
+func TestBadOptionsAreNamed(t *testing.T) {
+	for message, o := range map[string]Options{
+		"Options.Threads -7":      {Threads: -7},
+		"Options.MaxThreads -7":   {MaxThreads: -7},
+		"Options.MaxThreads 5000": {MaxThreads: 5000},
+		"Options.StackSize -7":    {StackSize: -7},
+		"Options.StackSize 7":     {StackSize: 7},
+		"Options.MaxFibers -7":    {MaxFibers: -7},
+		"Options.CloseTimeout -7": {CloseTimeout: -7},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%s: %v", message, err)
+		}
+	}
+}
+
 func TestErrorNamesTheFiber(t *testing.T) {
 	rt := openTest(t, Options{})
 	f := spawn(t, rt, ctest.ParkForever, nil, Attr{Name: "sleeper"})
@@ -256,6 +273,10 @@ func TestContextCancels(t *testing.T) {
 	cancelCause(why)
 	if _, err := f.Wait(caused); !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
 		t.Errorf("cause: %v", err)
+	}
+	_, err := rt.Call(caused, ctest.Return, nil, Attr{Name: "early"})
+	if !errors.Is(err, why) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), `"early"`) {
+		t.Errorf("cause of a context that is done: %v", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package cfiber
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -90,8 +89,16 @@ type Runtime struct {
 }
 
 func (o *Options) fill() error {
-	if o.Threads < 0 || o.MaxThreads < 0 || o.StackSize < 0 || o.MaxFibers < 0 || o.CloseTimeout < 0 {
-		return errors.New("a negative option")
+	for _, option := range []struct {
+		name  string
+		value int64
+	}{
+		{"Threads", int64(o.Threads)}, {"MaxThreads", int64(o.MaxThreads)}, {"StackSize", int64(o.StackSize)},
+		{"MaxFibers", int64(o.MaxFibers)}, {"CloseTimeout", int64(o.CloseTimeout)},
+	} {
+		if option.value < 0 {
+			return fmt.Errorf("Options.%s %d is negative", option.name, option.value)
+		}
 	}
 	o.Threads = cmp.Or(o.Threads, min(runtime.GOMAXPROCS(0), maxThreads))
 	o.MaxThreads = cmp.Or(o.MaxThreads, min(o.Threads+16, maxThreads))
@@ -210,7 +217,7 @@ func (rt *Runtime) Shutdown(ctx context.Context) error {
 		return nil
 	default:
 	}
-	return &Error{Op: "shutdown", Err: both{stillRunning(left), ctx.Err()},
+	return &Error{Op: "shutdown", Err: both{stillRunning(left), causeOf(ctx)},
 		Hint: "they have been canceled"}
 }
 

@@ -185,10 +185,11 @@ func TestShutdownContext(t *testing.T) {
 	var stop int32
 	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop)) // hears no cancel
 	sleeper := spawn(t, rt, ctest.ParkForever, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(why)
 	err = rt.Shutdown(ctx)
-	if !errors.Is(err, ErrStillRunning) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "2 of them") {
+	if !errors.Is(err, ErrStillRunning) || !errors.Is(err, context.Canceled) || !errors.Is(err, why) || !strings.Contains(err.Error(), "2 of them") {
 		t.Errorf("%v", err)
 	}
 	if n, err := sleeper.Wait(context.Background()); n != canceled || !errors.Is(err, ErrCanceled) {
