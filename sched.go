@@ -261,6 +261,10 @@ func (rt *Runtime) setBlocked(w *watched, blocked bool) {
 		rt.blocked--
 	}
 	rt.c.limit.Store(min(uint32(rt.opts.Threads+rt.blocked), rt.c.allocated))
+	if blocked && rt.blocked == int(rt.c.allocated) {
+		rt.log.Warn("cfiber: fibers block all threads there may be, no other can run until one of them goes on; raise Options.MaxThreads",
+			slog.Int("max_threads", rt.blocked))
+	}
 }
 
 // relieve takes from a stuck thread what others can do: its events and timers,

@@ -113,6 +113,35 @@ func TestWatchdog(t *testing.T) {
 	unix.Close(w)
 }
 
+// When fibers block as many threads as there may be, a line says so, and what to do: if they wait
+// for other fibers, as in Go functions that use Call, they do so for ever.
+func TestAllThreadsBlockedIsTold(t *testing.T) {
+	var log syncBuilder
+	rt := openTest(t, Options{Threads: 1, MaxThreads: 2, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	r, w := pipe(t)
+	var blockers []*Fiber
+	for i := range uint32(2) {
+		blockers = append(blockers, spawn(t, rt, ctest.BlockRead, number(r)))
+		await(t, "a thread that is blocked", func() bool {
+			return strings.Count(log.String(), "blocks its thread") == int(i)+1
+		})
+		if told := strings.Contains(log.String(), "raise Options.MaxThreads"); i == 0 && told {
+			t.Errorf("too early: %q", log.String())
+		}
+	}
+	await(t, "the line", func() bool {
+		return strings.Count(log.String(), `raise Options.MaxThreads" max_threads=2`) == 1
+	})
+	unix.Write(w, []byte{1, 1})
+	for _, f := range blockers {
+		if n, err := f.Wait(context.Background()); n != 1 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	unix.Close(r)
+	unix.Close(w)
+}
+
 type syncBuilder struct {
 	mu sync.Mutex
 	b  strings.Builder
