@@ -169,6 +169,16 @@ ssize_t cfiber_attempt_write(struct io *io) {
   return in_turn(io, write_after_poll);
 }
 
+/* To a socket of messages write(2) sends an empty one, which vectors of nothing do not. */
+ssize_t cfiber_attempt_write_nothing(struct io *io) {
+  if (!io->may_block) {
+    ssize_t n = sendto(io->fd, "", 0, MSG_DONTWAIT, NULL, 0);
+    if (n == 0 || cfiber_errno() != ENOTSOCK)
+      return outcome(n);
+  }
+  return outcome(write(io->fd, "", 0));
+}
+
 /* ---- Sockets ------------------------------------------------------------------- */
 
 static int flags(const struct io *io) {

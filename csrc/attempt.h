@@ -29,8 +29,9 @@ struct io {
   socklen_t addrlen_value;
 };
 
-ssize_t cfiber_attempt_read(struct io *io);    /* iov */
-ssize_t cfiber_attempt_write(struct io *io);   /* iov */
+ssize_t cfiber_attempt_read(struct io *io);  /* iov */
+ssize_t cfiber_attempt_write(struct io *io); /* iov */
+ssize_t cfiber_attempt_write_nothing(struct io *io);
 ssize_t cfiber_attempt_recv(struct io *io);    /* iov[0], flags, addr, addrlen */
 ssize_t cfiber_attempt_send(struct io *io);    /* iov[0], flags, addr, addrlen_value */
 ssize_t cfiber_attempt_recvmsg(struct io *io); /* msg, flags */

@@ -186,6 +186,9 @@ ssize_t cfiber_writev(int fd, const struct iovec *iov, int iovcnt) {
 
 ssize_t cfiber_write(int fd, const void *buf, size_t n) {
   struct iovec iov = {(void *)buf, n};
+  struct io nothing = {.fd = fd, .dir = DIR_WRITE, .attempt = cfiber_attempt_write_nothing};
+  if (n == 0)
+    return result(run(&nothing));
   return cfiber_writev(fd, &iov, 1);
 }
 

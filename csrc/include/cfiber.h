@@ -61,7 +61,7 @@ typedef intptr_t (*cfiber_func)(void *arg);
 
 /* Attributes of a fiber to be spawned. All zero means the defaults. */
 struct cfiber_attr {
-  size_t stack_size; /* usable bytes; 0: the runtime's default. Rounded up to pages. */
+  size_t stack_size; /* usable bytes; 0: the runtime's default. Rounded up to a power of two. */
   const char *name;  /* for messages and dumps; copied, cut to CFIBER_NAME_MAX - 1; NULL: none */
   unsigned flags;    /* CFIBER_MIGRATABLE, CFIBER_KEEP_FP, CFIBER_DETACHED */
 };

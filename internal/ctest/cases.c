@@ -302,6 +302,24 @@ intptr_t case_datagrams(void *p) {
   CHECK(joined(f) == 1);
   close(a);
   close(b);
+
+  /* A write of nothing is an empty message, like that of write(2); elsewhere it is nothing. */
+  int pair[2];
+  CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0);
+  CHECK(cfiber_write(pair[0], NULL, 0) == 0 && cfiber_write(pair[0], "yz", 2) == 2);
+  CHECK(recv(pair[1], buf, 16, MSG_DONTWAIT) == 0 && recv(pair[1], buf, 16, MSG_DONTWAIT) == 2);
+  close(pair[0]);
+  close(pair[1]);
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+  CHECK(cfiber_write(pair[0], NULL, 0) == 0);
+  FAILS(recv(pair[1], buf, 16, MSG_DONTWAIT), EAGAIN);
+  close(pair[0]);
+  FAILS(cfiber_write(pair[0], NULL, 0), EBADF);
+  close(pair[1]);
+  CHECK(pipe(pair) == 0 && cfiber_write(pair[1], NULL, 0) == 0);
+  FAILS(cfiber_write(pair[0], NULL, 0), EBADF);
+  close(pair[0]);
+  close(pair[1]);
   return 0;
 }
 
