@@ -19,7 +19,6 @@ struct io {
   bool may_block; /* let the system call block the thread */
   bool drains;    /* takes what there is, up to the length of iov */
   bool no_wait;   /* MSG_DONTWAIT was given: EAGAIN is the caller's */
-  bool in_part;   /* took less, of what nobody has ever waited for */
   int flags;
   const struct iovec *iov;
   int iovcnt;

@@ -568,8 +568,8 @@ int cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, str
  * try again, or an errno value (EPERM: this descriptor cannot be waited for).
  */
 int cfiber_fd_wait(struct cfiber_thread *t, int fd, enum direction dir, struct fd_attempt *a);
-/* After a read that returned less than there was room for. False: nobody has ever waited for fd. */
-bool cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attempt *a);
+/* After a read that returned less than there was room for. */
+void cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attempt *a);
 /* When done: if an edge was taken, another waiter may find something left. */
 void cfiber_fd_pass(struct cfiber_runtime *rt, int fd, enum direction dir,
                     const struct fd_attempt *a);

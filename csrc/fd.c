@@ -246,18 +246,16 @@ static bool is_tcp(int fd) {
 #endif
 }
 
-bool cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attempt *a) {
+void cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attempt *a) {
   struct fd_entry *entry = find(rt, fd);
   if (!entry)
-    return false;
+    return;
   cfiber_lock(&entry->lock);
-  bool registered = entry->owner;
-  if (registered && entry->kind == KIND_UNKNOWN)
+  if (entry->owner && entry->kind == KIND_UNKNOWN)
     entry->kind = is_tcp(fd) ? KIND_TCP : KIND_OTHER;
-  if (registered && entry->kind == KIND_TCP)
+  if (entry->owner && entry->kind == KIND_TCP)
     atomic_store_explicit(&entry->drained, DRAINED | a->sequence, memory_order_release);
   cfiber_unlock(&entry->lock);
-  return registered;
 }
 
 void cfiber_fd_pass(struct cfiber_runtime *rt, int fd, enum direction dir,

@@ -85,7 +85,7 @@ static ssize_t run(struct io *io) {
     }
   }
   if (io->drains && n > 0 && (size_t)n < length(io->iov, (size_t)io->iovcnt))
-    io->in_part = !cfiber_fd_drained(rt, io->fd, &a);
+    cfiber_fd_drained(rt, io->fd, &a);
   cfiber_fd_pass(rt, io->fd, io->dir, &a);
   if (++t->ops >= OPS_BUDGET)
     cfiber_reschedule(t);
@@ -159,7 +159,7 @@ static int check_iov(const struct iovec *iov, int iovcnt) {
 
 /* A file is tried for what is in memory; like read(2), the call takes the rest too. */
 static bool is_rest_of_file(const struct io *io) {
-  return io->in_part && cfiber_is_storage(io->fd);
+  return cfiber_is_storage(io->fd);
 }
 
 ssize_t cfiber_readv(int fd, const struct iovec *iov, int iovcnt) {

@@ -216,7 +216,7 @@ intptr_t case_file_in_part(void *p) {
   int fd = fileno(file);
   fill(from, BIG);
   CHECK(cfiber_write(fd, from, BIG) == BIG);
-  struct iovec in[3] = {{to, 100}, {to + 100, 5000}, {to + 5100, BIG - 5100 + 1}};
+  struct iovec in[3] = {{to, 100}, {to + 100, BIG / 2}, {to + 100 + BIG / 2, BIG / 2 - 100 + 1}};
   for (int i = 0; i < 2; i++) {
     memset(to, 0, BIG);
 #ifdef POSIX_FADV_DONTNEED
