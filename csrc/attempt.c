@@ -102,20 +102,28 @@ static ssize_t read_after_poll(struct io *io) {
   return e ? e : outcome(readv(io->fd, io->iov, io->iovcnt));
 }
 
+/* A read as of a socket. False: it is none. */
+static bool received(struct io *io, ssize_t *n) {
+  struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
+  *n = recvmsg(io->fd, &msg, MSG_DONTWAIT);
+  return io->socket = *n >= 0 || cfiber_errno() != ENOTSOCK;
+}
+
 ssize_t cfiber_attempt_read(struct io *io) {
   int e = cfiber_fault(FAULT_READ);
   if (e)
     return -e;
   if (io->may_block)
     return outcome(readv(io->fd, io->iov, io->iovcnt));
+  ssize_t n;
 #ifdef HAVE_NOWAIT
-  ssize_t n = preadv2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
+  if (io->socket && received(io, &n))
+    return outcome(n);
+  n = preadv2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
   if (!nowait_unknown(n))
     return outcome(n);
 #else
-  struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
-  ssize_t n = recvmsg(io->fd, &msg, MSG_DONTWAIT);
-  if (n >= 0 || cfiber_errno() != ENOTSOCK)
+  if (received(io, &n))
     return outcome(n);
 #endif
   if (cfiber_is_storage(io->fd))

@@ -19,6 +19,7 @@ struct io {
   bool may_block; /* let the system call block the thread */
   bool drains;    /* takes what there is, up to the length of iov */
   bool no_wait;   /* MSG_DONTWAIT was given: EAGAIN is the caller's */
+  bool socket;    /* in: try first as a socket; out: it has been read as one */
   int flags;
   const struct iovec *iov;
   int iovcnt;

@@ -555,6 +555,7 @@ struct fd_attempt {
   bool recheck;      /* the registration may be gone: make it again */
   bool drained;      /* nothing is there, and an edge will tell when there is */
   bool waited;       /* at least once */
+  bool socket;       /* most likely: fd was one when that was asked */
   uint32_t closes;   /* as it was before the first wait */
 };
 

@@ -66,10 +66,12 @@ struct fd_entry {
   struct waiters waiters[2];
   _Atomic(uint32_t) closes;  /* begun by cfiber_close */
   _Atomic(uint64_t) drained; /* DRAINED | the sequence at which a read has emptied it, or 0 */
-  enum { KIND_UNKNOWN, KIND_TCP, KIND_OTHER } kind;
+  _Atomic(uint32_t) kind;    /* KIND_... */
 } CACHE_ALIGNED;
 
 #define DRAINED (UINT64_C(1) << 32)
+
+enum { KIND_UNKNOWN, KIND_TCP, KIND_SOCKET, KIND_OTHER };
 
 struct fd_table {
   _Atomic(struct fd_entry *) chunks[CHUNKS];
@@ -173,7 +175,7 @@ static void wake_waiters(struct cfiber_thread *self, struct waiters *l, enum wak
 
 static void forget_state(struct fd_entry *entry) {
   atomic_store_explicit(&entry->drained, 0, memory_order_relaxed);
-  entry->kind = KIND_UNKNOWN;
+  atomic_store_explicit(&entry->kind, KIND_UNKNOWN, memory_order_relaxed);
 }
 
 static int add(struct cfiber_thread *t, struct fd_entry *entry, int fd) {
@@ -229,21 +231,24 @@ int cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, str
   if (!a->waited)
     a->closes = closes;
   a->sequence = entry ? atomic_load_explicit(&entry->sequence[dir], memory_order_acquire) : 0;
+  uint32_t kind = entry ? atomic_load_explicit(&entry->kind, memory_order_relaxed) : KIND_UNKNOWN;
+  a->socket = kind == KIND_TCP || kind == KIND_SOCKET;
   a->drained =
       entry && dir == DIR_READ && !a->recheck &&
       atomic_load_explicit(&entry->drained, memory_order_acquire) == (DRAINED | a->sequence);
   return UNLIKELY(a->closes != closes) ? EBADF : 0;
 }
 
-static bool is_tcp(int fd) {
+static uint32_t kind_of(int fd) {
 #ifdef SO_PROTOCOL
   int protocol = 0;
   socklen_t len = sizeof protocol;
-  return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 && protocol == IPPROTO_TCP;
+  if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0)
+    return protocol == IPPROTO_TCP ? KIND_TCP : KIND_SOCKET;
 #else
   (void)fd;
-  return false;
 #endif
+  return KIND_OTHER;
 }
 
 void cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attempt *a) {
@@ -251,9 +256,10 @@ void cfiber_fd_drained(struct cfiber_runtime *rt, int fd, const struct fd_attemp
   if (!entry)
     return;
   cfiber_lock(&entry->lock);
-  if (entry->owner && entry->kind == KIND_UNKNOWN)
-    entry->kind = is_tcp(fd) ? KIND_TCP : KIND_OTHER;
-  if (entry->owner && entry->kind == KIND_TCP)
+  uint32_t kind = atomic_load_explicit(&entry->kind, memory_order_relaxed);
+  if (entry->owner && kind == KIND_UNKNOWN)
+    atomic_store_explicit(&entry->kind, kind = kind_of(fd), memory_order_relaxed);
+  if (entry->owner && kind == KIND_TCP)
     atomic_store_explicit(&entry->drained, DRAINED | a->sequence, memory_order_release);
   cfiber_unlock(&entry->lock);
 }
@@ -469,7 +475,7 @@ void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, enum 
       continue;
     atomic_fetch_add_explicit(&entry->sequence[dir], 1, memory_order_release);
     if (dir == DIR_READ && ready[dir] == READY_FOR_GOOD) { /* there will be no edge for the end */
-      entry->kind = KIND_OTHER;
+      atomic_store_explicit(&entry->kind, KIND_OTHER, memory_order_relaxed);
       atomic_store_explicit(&entry->drained, 0, memory_order_relaxed);
     }
     wake_waiters(self, &entry->waiters[dir], WAKE_EVENT, ready[dir] == READY_FOR_GOOD);

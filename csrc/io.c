@@ -66,6 +66,7 @@ static ssize_t run(struct io *io) {
   for (;;) {
     if ((e = cfiber_fd_attempt(rt, io->fd, io->dir, &a)) != 0)
       return -e;
+    io->socket = a.socket;
     n = would_be_in_vain(io, &a) ? -EAGAIN : io->attempt(io);
     if (n == -EINTR)
       continue;
@@ -159,7 +160,7 @@ static int check_iov(const struct iovec *iov, int iovcnt) {
 
 /* A file is tried for what is in memory; like read(2), the call takes the rest too. */
 static bool is_rest_of_file(const struct io *io) {
-  return cfiber_is_storage(io->fd);
+  return !io->socket && cfiber_is_storage(io->fd);
 }
 
 ssize_t cfiber_readv(int fd, const struct iovec *iov, int iovcnt) {
@@ -168,6 +169,7 @@ ssize_t cfiber_readv(int fd, const struct iovec *iov, int iovcnt) {
     return cfiber_fail(e);
   struct io io = {.fd = fd, .dir = DIR_READ, .attempt = cfiber_attempt_read};
   io.drains = true;
+  io.may_block = length(iov, (size_t)iovcnt) == 0; /* readv does not then; recvmsg would */
   return result(run_all(&io, iov, iovcnt, is_rest_of_file));
 }
 
