@@ -97,7 +97,7 @@ func (o *Options) fill() error {
 		{"MaxFibers", int64(o.MaxFibers)}, {"CloseTimeout", int64(o.CloseTimeout)},
 	} {
 		if option.value < 0 {
-			return fmt.Errorf("Options.%s %d is negative", option.name, option.value)
+			return fmt.Errorf("%s %d is negative", "Options."+option.name, option.value)
 		}
 	}
 	o.Threads = cmp.Or(o.Threads, min(runtime.GOMAXPROCS(0), maxThreads))
