@@ -207,6 +207,21 @@ intptr_t case_regular_file(void *p) {
   return 0;
 }
 
+/* A number by which a socket was read that had to be waited for, and which is fd's now, though
+ * nobody has told us. */
+static int once_a_socket(int fd) {
+  int pair[2];
+  char c[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+    return -1;
+  cfiber_deadline(cfiber_now() + MS);
+  bool right = cfiber_read(pair[0], c, sizeof c) < 0 && errno == ETIMEDOUT;
+  cfiber_deadline(0);
+  right = right && write(pair[1], "x", 1) == 1 && cfiber_read(pair[0], c, sizeof c) == 1;
+  close(pair[1]);
+  return right ? dup2(fd, pair[0]) : -1;
+}
+
 /* A read takes all that it has room for, also of a file of which a part is in memory. */
 intptr_t case_file_in_part(void *p) {
   (void)p;
@@ -217,15 +232,18 @@ intptr_t case_file_in_part(void *p) {
   fill(from, BIG);
   CHECK(cfiber_write(fd, from, BIG) == BIG);
   struct iovec in[3] = {{to, 100}, {to + 100, BIG / 2}, {to + 100 + BIG / 2, BIG / 2 - 100 + 1}};
-  for (int i = 0; i < 2; i++) {
+  int known = cfiber_self() ? once_a_socket(fd) : dup(fd);
+  CHECK(known >= 0);
+  for (int i = 0; i < 3; i++) {
     memset(to, 0, BIG);
 #ifdef POSIX_FADV_DONTNEED
     CHECK(fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0);
 #endif
     CHECK(pread(fd, to, 1, 0) == 1 && lseek(fd, 0, SEEK_SET) == 0);
-    CHECK((i ? cfiber_readv(fd, in, 3) : cfiber_read(fd, to, BIG + 1)) == BIG);
+    CHECK((i == 1 ? cfiber_readv(fd, in, 3) : cfiber_read(i ? known : fd, to, BIG + 1)) == BIG);
     CHECK(memcmp(from, to, BIG) == 0);
   }
+  close(known);
   fclose(file);
   free(from);
   free(to);
