@@ -93,11 +93,11 @@ func (o *Options) fill() error {
 		name  string
 		value int64
 	}{
-		{"Threads", int64(o.Threads)}, {"MaxThreads", int64(o.MaxThreads)}, {"StackSize", int64(o.StackSize)},
-		{"MaxFibers", int64(o.MaxFibers)}, {"CloseTimeout", int64(o.CloseTimeout)},
+		{"Options.Threads", int64(o.Threads)}, {"Options.MaxThreads", int64(o.MaxThreads)}, {"Options.StackSize", int64(o.StackSize)},
+		{"Options.MaxFibers", int64(o.MaxFibers)}, {"Options.CloseTimeout", int64(o.CloseTimeout)},
 	} {
 		if option.value < 0 {
-			return fmt.Errorf("%s %d is negative", "Options."+option.name, option.value)
+			return fmt.Errorf("%s %d is negative", option.name, option.value)
 		}
 	}
 	o.Threads = cmp.Or(o.Threads, min(runtime.GOMAXPROCS(0), maxThreads))

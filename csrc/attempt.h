@@ -17,7 +17,7 @@ struct io {
   /* Returns the result or a negative errno value. */
   ssize_t (*attempt)(struct io *io);
   bool may_block; /* let the system call block the thread */
-  bool drains;    /* takes what there is, up to the length of iov */
+  bool drains;    /* takes what there is, up to the length of iov, which is not 0 */
   bool no_wait;   /* MSG_DONTWAIT was given: EAGAIN is the caller's */
   bool socket;    /* in: try first as a socket; out: it has been read as one */
   int flags;

@@ -227,14 +227,16 @@ void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason)
 
 int cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, struct fd_attempt *a) {
   struct fd_entry *entry = find(rt, fd);
-  uint32_t closes = entry ? atomic_load_explicit(&entry->closes, memory_order_acquire) : 0;
+  if (!entry) /* nor was there one before */
+    return 0;
+  uint32_t closes = atomic_load_explicit(&entry->closes, memory_order_acquire);
   if (!a->waited)
     a->closes = closes;
-  a->sequence = entry ? atomic_load_explicit(&entry->sequence[dir], memory_order_acquire) : 0;
-  uint32_t kind = entry ? atomic_load_explicit(&entry->kind, memory_order_relaxed) : KIND_UNKNOWN;
+  a->sequence = atomic_load_explicit(&entry->sequence[dir], memory_order_acquire);
+  uint32_t kind = atomic_load_explicit(&entry->kind, memory_order_relaxed);
   a->socket = kind == KIND_TCP || kind == KIND_SOCKET;
   a->drained =
-      entry && dir == DIR_READ && !a->recheck &&
+      dir == DIR_READ && !a->recheck &&
       atomic_load_explicit(&entry->drained, memory_order_acquire) == (DRAINED | a->sequence);
   return UNLIKELY(a->closes != closes) ? EBADF : 0;
 }

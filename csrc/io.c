@@ -46,12 +46,6 @@ static size_t length(const struct iovec *iov, size_t n) {
   return sum;
 }
 
-/* The last read has emptied the connection, and nothing has come since. A read of nothing
- * does not wait for more. */
-static bool would_be_in_vain(const struct io *io, const struct fd_attempt *a) {
-  return a->drained && io->drains && length(io->iov, (size_t)io->iovcnt) > 0;
-}
-
 /* Runs one operation to its end: the result or a negative errno value. */
 static ssize_t run(struct io *io) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
@@ -67,7 +61,7 @@ static ssize_t run(struct io *io) {
     if ((e = cfiber_fd_attempt(rt, io->fd, io->dir, &a)) != 0)
       return -e;
     io->socket = a.socket;
-    n = would_be_in_vain(io, &a) ? -EAGAIN : io->attempt(io);
+    n = a.drained && io->drains ? -EAGAIN : io->attempt(io);
     if (n == -EINTR)
       continue;
     if (n != -EAGAIN || io->no_wait)
@@ -168,8 +162,8 @@ ssize_t cfiber_readv(int fd, const struct iovec *iov, int iovcnt) {
   if (e)
     return cfiber_fail(e);
   struct io io = {.fd = fd, .dir = DIR_READ, .attempt = cfiber_attempt_read};
-  io.drains = true;
-  io.may_block = length(iov, (size_t)iovcnt) == 0; /* readv does not then; recvmsg would */
+  io.drains = length(iov, (size_t)iovcnt) > 0;
+  io.may_block = !io.drains; /* readv of nothing does not; recvmsg would */
   return result(run_all(&io, iov, iovcnt, is_rest_of_file));
 }
 
@@ -187,10 +181,11 @@ ssize_t cfiber_writev(int fd, const struct iovec *iov, int iovcnt) {
 }
 
 ssize_t cfiber_write(int fd, const void *buf, size_t n) {
+  if (n == 0) {
+    struct io io = {.fd = fd, .dir = DIR_WRITE, .attempt = cfiber_attempt_write_nothing};
+    return result(run(&io));
+  }
   struct iovec iov = {(void *)buf, n};
-  struct io nothing = {.fd = fd, .dir = DIR_WRITE, .attempt = cfiber_attempt_write_nothing};
-  if (n == 0)
-    return result(run(&nothing));
   return cfiber_writev(fd, &iov, 1);
 }
 
@@ -212,7 +207,7 @@ ssize_t cfiber_recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr 
   struct iovec iov = {buf, n};
   struct io io = {.fd = fd, .dir = DIR_READ, .attempt = cfiber_attempt_recv, .flags = flags};
   io.no_wait = never_waits(flags);
-  io.drains = !io.no_wait && !(flags & (MSG_PEEK | MSG_OOB));
+  io.drains = n > 0 && !io.no_wait && !(flags & (MSG_PEEK | MSG_OOB));
   io.addr = addr;
   io.addrlen = addrlen;
   io.iov = &iov;

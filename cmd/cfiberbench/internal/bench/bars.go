@@ -142,14 +142,9 @@ func factor(f float64) string {
 
 // best is the row of those subjects that is hardest to beat.
 func (b Bar) best(rows []Row, name string, subjects []string) (best Row, ok bool) {
-	for _, r := range rows {
-		for _, s := range subjects {
-			if r.Subject != s || r.Metric != b.Metric || r.Case() != name {
-				continue
-			}
-			if !ok || (r.Value > best.Value) == b.Least {
-				best, ok = r, true
-			}
+	for _, s := range subjects {
+		if r, found := Find(rows, name, b.Metric, s); found && (!ok || (r.Value > best.Value) == b.Least) {
+			best, ok = r, true
 		}
 	}
 	return best, ok

@@ -42,6 +42,17 @@ func (r Row) Spread() float64 {
 // Case is the name of the case that the row belongs to.
 func (r Row) Case() string { return caseName(r.Workload, r.Params) }
 
+// Find returns what one metric of one subject came to in a case.
+func Find(rows []Row, name, metric, subject string) (Row, bool) {
+	i := slices.IndexFunc(rows, func(r Row) bool {
+		return r.Metric == metric && r.Subject == subject && r.Case() == name
+	})
+	if i < 0 {
+		return Row{}, false
+	}
+	return rows[i], true
+}
+
 // A Problem says why a subject has no rows in a case.
 type Problem struct {
 	Workload string `json:"workload"` // "": in none

@@ -208,18 +208,26 @@ func newPlot() *plot.Plot {
 
 // render returns the plot as an element of a page, with its legend on the right.
 func render(p *plot.Plot, legend *plot.Legend, height vg.Length, alt string) (template.HTML, error) {
-	svg := vgsvg.New(plotWidth, height)
-	c := draw.New(svg)
-	if legend != nil {
-		legend.Draw(draw.Crop(c, plotWidth-legendWidth, 0, 0, 0))
-		c = draw.Crop(c, 0, -legendWidth, 0, 0)
-	}
-	p.Draw(c)
-	var b bytes.Buffer
-	if _, err := svg.WriteTo(&b); err != nil {
+	svg, err := document(plotWidth, height, func(c draw.Canvas) {
+		if legend != nil {
+			legend.Draw(draw.Crop(c, plotWidth-legendWidth, 0, 0, 0))
+			c = draw.Crop(c, 0, -legendWidth, 0, 0)
+		}
+		p.Draw(c)
+	})
+	if err != nil {
 		return "", err
 	}
-	return inline(b.String(), alt)
+	return inline(string(svg), alt)
+}
+
+// document returns an SVG document of that size.
+func document(width, height vg.Length, paint func(draw.Canvas)) ([]byte, error) {
+	svg := vgsvg.New(width, height)
+	paint(draw.New(svg))
+	var b bytes.Buffer
+	_, err := svg.WriteTo(&b)
+	return b.Bytes(), err
 }
 
 // inline makes an element of an SVG document: sized by the page, with a text for those who

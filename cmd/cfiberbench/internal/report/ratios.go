@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"errors"
 	"image/color"
 	"math"
@@ -12,7 +11,6 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // ratios are bars that begin at 1, which is cfiber: to the right is what takes more.
@@ -28,13 +26,12 @@ const (
 func (b ratios) Plot(c draw.Canvas, p *plot.Plot) {
 	toX, toY := p.Transforms(&c)
 	label := p.X.Tick.Label
-	label.YAlign = draw.YCenter
+	label.XAlign, label.YAlign = draw.XLeft, draw.YCenter
 	one := toX(1)
 	for i, row := range b.rows {
 		y, end := toY(float64(i)), toX(row.Value)
 		bar := vg.Rectangle{Min: vg.Point{X: min(one, end), Y: y - barThick/2}, Max: vg.Point{X: max(one, end), Y: y + barThick/2}}
 		fillBar(c, bar, row.Subject)
-		label.XAlign = draw.XLeft
 		c.FillText(label, vg.Point{X: bar.Max.X + 3, Y: y}, human.Number(row.Value)+"×")
 	}
 	c.StrokeLine2(draw.LineStyle{Color: color.Black, Width: 1}, one, c.Min.Y, one, c.Max.Y)
@@ -72,15 +69,8 @@ func Plot(r *bench.Result) ([]byte, error) {
 	p.X.Tick.Marker = valueTicks{unit: "×", log: true}
 	p.X.Label.Text = "times what cfiber takes, or, of throughput, 1 / times what it does: right of 1 is worse than cfiber"
 	p.X.Label.TextStyle.Font.Size = 9
-	return svgDocument(p, 2*plotWidth, vg.Length(50+2*margin+ratioHeight*len(names)))
-}
-
-func svgDocument(p *plot.Plot, width, height vg.Length) ([]byte, error) {
-	svg := vgsvg.New(width, height)
-	p.Draw(draw.Crop(draw.New(svg), margin, -margin, margin, -margin))
-	var b bytes.Buffer
-	if _, err := svg.WriteTo(&b); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	height := vg.Length(50 + 2*margin + ratioHeight*len(names))
+	return document(2*plotWidth, height, func(c draw.Canvas) {
+		p.Draw(draw.Crop(c, margin, -margin, margin, -margin))
+	})
 }

@@ -37,7 +37,7 @@ func (l summaryLine) times(other bench.Row) float64 {
 func summarize(r *bench.Result) []summaryLine {
 	var lines []summaryLine
 	for _, b := range bench.Bars {
-		ours, ok := find(r.Rows, b.Case, b.Metric, bench.CFiber)
+		ours, ok := bench.Find(r.Rows, b.Case, b.Metric, bench.CFiber)
 		if !ok || b.Other != "" {
 			continue
 		}
@@ -53,22 +53,12 @@ func summarize(r *bench.Result) []summaryLine {
 			subjects = []string{"go"}
 		}
 		for _, s := range subjects {
-			if row, ok := find(r.Rows, b.Case, b.Metric, s); ok {
+			if row, ok := bench.Find(r.Rows, b.Case, b.Metric, s); ok {
 				lines[i].others = append(lines[i].others, row)
 			}
 		}
 	}
 	return lines
-}
-
-func find(rows []bench.Row, name, metric, subject string) (bench.Row, bool) {
-	i := slices.IndexFunc(rows, func(r bench.Row) bool {
-		return r.Case() == name && r.Metric == metric && r.Subject == subject
-	})
-	if i < 0 {
-		return bench.Row{}, false
-	}
-	return rows[i], true
 }
 
 // Markdown is the table, below it where the numbers are from.
