@@ -17,6 +17,7 @@ package cfiber
 #cgo nocallback cfiber_bridge_serve
 #cgo nocallback cfiber_bridge_balance
 #cgo nocallback cfiber_bridge_cancel_all
+#cgo nocallback cfiber_bridge_take_canceled
 #cgo noescape cfiber_bridge_fiber_alloc
 #cgo nocallback cfiber_bridge_fiber_alloc
 #cgo noescape cfiber_bridge_fiber_free
@@ -117,6 +118,11 @@ func bridgeServe(t *cThread) { C.cfiber_bridge_serve(unsafe.Pointer(t)) }
 func bridgeBalance(rt *cRuntime) int64 { return int64(C.cfiber_bridge_balance(unsafe.Pointer(rt))) }
 
 func bridgeCancelAll(rt *cRuntime) { C.cfiber_bridge_cancel_all(unsafe.Pointer(rt)) }
+
+// bridgeTakeCanceled returns a list of fibers that nobody else will run.
+func bridgeTakeCanceled(rt *cRuntime) *cFiber {
+	return (*cFiber)(C.cfiber_bridge_take_canceled(unsafe.Pointer(rt)))
+}
 
 // bridgeFiberAlloc fills out with free records and returns how many there were.
 func bridgeFiberAlloc(rt *cRuntime, out []unsafe.Pointer) (int, error) {

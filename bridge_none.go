@@ -25,6 +25,7 @@ func bridgeCPUTime(*cThread) int64                                  { return -1 
 func bridgeServe(*cThread)                                          {}
 func bridgeBalance(*cRuntime) int64                                 { return 0 }
 func bridgeCancelAll(*cRuntime)                                     {}
+func bridgeTakeCanceled(*cRuntime) *cFiber                          { return nil }
 func bridgeFiberAlloc(_ *cRuntime, _ []unsafe.Pointer) (int, error) { return 0, ErrNoCgo }
 func bridgeFiberFree(*cRuntime, []unsafe.Pointer)                   {}
 func bridgeIDBlock(uint32) uint64                                   { return 0 }

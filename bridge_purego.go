@@ -19,7 +19,7 @@ import (
 type coreFuncs struct {
 	version, layout, open, close          uintptr
 	threadInit, threadRun, cpuTime, serve uintptr
-	balance, cancelAll                    uintptr
+	balance, cancelAll, takeCanceled      uintptr
 	fiberAlloc, fiberFree                 uintptr
 	idBlock, current, symbol, callback    uintptr
 	exceptions                            uintptr
@@ -49,6 +49,7 @@ func (f *coreFuncs) symbols() []coreSymbol {
 		{"cfiber_bridge_serve", &f.serve},
 		{"cfiber_bridge_balance", &f.balance},
 		{"cfiber_bridge_cancel_all", &f.cancelAll},
+		{"cfiber_bridge_take_canceled", &f.takeCanceled},
 		{"cfiber_bridge_fiber_alloc", &f.fiberAlloc},
 		{"cfiber_bridge_fiber_free", &f.fiberFree},
 		{"cfiber_id_block", &f.idBlock},
@@ -136,6 +137,12 @@ func bridgeBalance(rt *cRuntime) int64 {
 }
 
 func bridgeCancelAll(rt *cRuntime) { purego.SyscallN(core.cancelAll, addressOf(rt)) }
+
+// bridgeTakeCanceled returns a list of fibers that nobody else will run.
+func bridgeTakeCanceled(rt *cRuntime) *cFiber {
+	f, _, _ := purego.SyscallN(core.takeCanceled, addressOf(rt))
+	return pointerTo[cFiber](f)
+}
 
 // bridgeFiberAlloc fills out with free records and returns how many there were.
 func bridgeFiberAlloc(rt *cRuntime, out []unsafe.Pointer) (int, error) {

@@ -20,6 +20,8 @@ var (
 	ErrNoMemory = errors.New("cfiber: out of memory")
 	// ErrCanceled: the fiber was asked to end, by Cancel, by its context, or by Close.
 	ErrCanceled = errors.New("cfiber: the fiber was canceled")
+	// ErrNotStarted: the fiber was canceled, and its function has not been called.
+	ErrNotStarted = errors.New("cfiber: it was never started")
 	// ErrDeadlock: the call would wait for the fiber it has been made from.
 	ErrDeadlock = errors.New("cfiber: waiting here would never end")
 	// ErrStillRunning: fibers did not end in time.

@@ -67,11 +67,12 @@ var callPool = sync.Pool{New: func() any {
 }}
 
 // Call runs the C function fn on a fiber and returns what it returned, once it
-// has ended. It blocks the goroutine, not a thread. See Spawn for fn, arg, attr
-// and errors, and Wait for what ctx does.
+// has ended. It blocks the goroutine, not a thread; in a Go function called from a fiber it blocks
+// that fiber's thread, and another stands in (Options.MaxThreads). See Spawn for fn, arg, attr and
+// errors, and Wait for what ctx does. A ctx that is done at once means ErrNotStarted too.
 func (rt *Runtime) Call(ctx context.Context, fn, arg unsafe.Pointer, attr ...Attr) (int, error) {
 	if ctx.Err() != nil {
-		e := &Error{Op: "call", Err: both{ErrCanceled, causeOf(ctx)}}
+		e := &Error{Op: "call", Err: both{both{ErrCanceled, causeOf(ctx)}, ErrNotStarted}}
 		if len(attr) > 0 {
 			e.Name = attr[0].Name
 		}
@@ -106,6 +107,9 @@ func (rt *Runtime) Call(ctx context.Context, fn, arg unsafe.Pointer, attr ...Att
 // that is both ErrCanceled and ctx's (errors.Is). The same error comes, less
 // ctx's part, if Cancel or Close cancelled the fiber while it ran. A fiber that
 // has ended before is not cancelled: its result comes without error.
+//
+// A cancelled fiber whose function has not begun is run too, and may free what it was given; only if
+// fibers block all threads that there may be, it ends without, with an error that is also ErrNotStarted.
 //
 // Wait may be called any number of times. Called from the fiber itself, by a Go
 // function that the fiber's C code has called, it fails with ErrDeadlock.
@@ -153,17 +157,22 @@ func causeOf(ctx context.Context) error {
 // outcome is the result of an ended fiber.
 func (f *Fiber) outcome(op string, cause error) (int, error) {
 	raceEnd()
-	err := f.err
+	canceled := ErrCanceled
+	if cause != nil {
+		canceled = both{ErrCanceled, cause}
+	}
+	e := &Error{Op: op, ID: f.id, Name: f.name, Err: f.err}
 	switch {
-	case err != nil:
-	case cause != nil:
-		err = both{ErrCanceled, cause}
-	case f.canceled:
-		err = ErrCanceled
+	case f.err == ErrNotStarted:
+		e.Err = both{canceled, f.err}
+		e.Hint = "fibers block all threads; raise Options.MaxThreads"
+	case f.err != nil:
+	case cause != nil || f.canceled:
+		e.Err = canceled
 	default:
 		return f.result, nil
 	}
-	return f.result, &Error{Op: op, ID: f.id, Name: f.name, Err: err}
+	return f.result, e
 }
 
 // Cancel asks the fiber to end: its current waiting call in C, and each later
@@ -178,7 +187,10 @@ func (f *Fiber) cancel() bool {
 	if f.c == nil {
 		return false
 	}
-	f.canceled = true
+	if !f.canceled {
+		f.canceled = true
+		f.rt.ending.Add(1)
+	}
 	f.rt.cancelFiber(f.c)
 	return true
 }
@@ -293,7 +305,10 @@ func (rt *Runtime) complete(c *cFiber) {
 	f.result = c.result
 	if c.error != 0 {
 		f.result = 0
-		f.err = both{ErrNoMemory, syscall.Errno(c.error)}
+		f.err = notStarted(syscall.Errno(c.error))
+	}
+	if f.canceled {
+		rt.ending.Add(-1)
 	}
 	f.mu.Unlock()
 	f.pinner.Unpin()
@@ -304,6 +319,29 @@ func (rt *Runtime) complete(c *cFiber) {
 		close(f.done)
 	}
 	rt.completed.Add(1)
+}
+
+// notStarted is the error of a fiber whose function has not been called.
+func notStarted(e syscall.Errno) error {
+	if e == syscall.ECANCELED {
+		return ErrNotStarted
+	}
+	return both{ErrNoMemory, e}
+}
+
+// endCanceled ends the fibers that have been cancelled and have not begun, for when no thread is left
+// to begin them. Others may be waiting for them on the very threads that are missing.
+func (rt *Runtime) endCanceled() {
+	for c := bridgeTakeCanceled(rt.c); c != nil; {
+		next := pointerTo[cFiber](c.next)
+		c.error = int32(syscall.ECANCELED)
+		// As at the end of others (release in csrc/fiber.c): a cancel may come too late.
+		c.wait.Store(c.wait.Load() &^ (waitLive | waitState))
+		rt.unstarted.Add(1)
+		rt.complete(c)
+		c = next
+	}
+	rt.checkDrained()
 }
 
 // fiberName is the name in a record.

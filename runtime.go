@@ -62,6 +62,8 @@ type Runtime struct {
 	state     atomic.Uint32
 	spawned   atomic.Uint64 // from Go
 	completed atomic.Uint64 // of those
+	unstarted atomic.Uint64 // of those, without a thread: see endCanceled
+	ending    atomic.Int64  // cancelled in Go, and not completed
 	wakes     atomic.Uint64 // sent by Go
 	rounds    atomic.Uint64 // of the watchdog
 	records   records
@@ -290,8 +292,9 @@ func (rt *Runtime) checkDrained() {
 
 // live counts the fibers that are alive; it errs towards too many.
 func (rt *Runtime) live() uint64 {
+	unstarted := rt.unstarted.Load()
 	balance := bridgeBalance(rt.c)
-	return uint64(int64(rt.spawned.Load()) + balance)
+	return uint64(int64(rt.spawned.Load()-unstarted) + balance)
 }
 
 // cancelAll cancels every fiber and returns how many there were.

@@ -190,6 +190,9 @@ func (rt *Runtime) watchdog() {
 				busy = true
 			}
 		}
+		if rt.blocked > 0 && rt.blocked == int(rt.c.active.Load()) && rt.ending.Load() > 0 {
+			rt.endCanceled()
+		}
 		if idleRounds++; busy {
 			idleRounds = 0
 		}
@@ -267,9 +270,8 @@ func (rt *Runtime) setBlocked(w *watched, blocked bool) {
 	}
 }
 
-// relieve takes from a stuck thread what others can do: its events and timers,
-// the fibers handed to it, the ring that everybody may steal from, and the
-// completions that it has yet to tell of.
+// relieve takes from a stuck thread what others can do: its events and timers, the fibers on its
+// ring and those handed to it, and the completions that it has yet to tell of.
 func (rt *Runtime) relieve(t *cThread) {
 	bridgeServe(t)
 	rt.deliver() // it may not have told of all

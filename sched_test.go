@@ -2,6 +2,8 @@ package cfiber
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -140,6 +142,145 @@ func TestAllThreadsBlockedIsTold(t *testing.T) {
 	}
 	unix.Close(r)
 	unix.Close(w)
+}
+
+// Go functions on fibers that call others, deeper than there may be threads, end when their context does:
+// the call that no thread is left for is given up, and the others go on.
+func TestCallsNestedBeyondMaxThreads(t *testing.T) {
+	var log syncBuilder
+	rt := openTest(t, Options{Threads: 1, MaxThreads: 3, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	errs := make(chan error, 10)
+	var fn unsafe.Pointer
+	fn = newCallback(t, func(unsafe.Pointer) int {
+		n, err := rt.Call(ctx, fn, nil)
+		errs <- err
+		return n + 1
+	})
+	go func() {
+		await(t, "all threads are blocked", func() bool {
+			return strings.Contains(log.String(), "raise Options.MaxThreads")
+		})
+		cancel(io.ErrUnexpectedEOF)
+	}()
+	n, err := rt.Call(ctx, fn, nil)
+	errs <- err
+	if n != 3 || len(errs) != 4 {
+		t.Errorf("depth %d, %d errors", n, len(errs))
+	}
+	for i := range len(errs) {
+		err := <-errs
+		for _, is := range []error{ErrCanceled, context.Canceled, io.ErrUnexpectedEOF} {
+			if !errors.Is(err, is) {
+				t.Errorf("call %d from within: %v", i, err)
+			}
+		}
+		if errors.Is(err, ErrNotStarted) != (i == 0) {
+			t.Errorf("call %d from within: %v", i, err)
+		}
+	}
+	if s := rt.Stats(); s.Live != 0 || s.Spawned != 4 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Behind a fiber that blocks the only thread, those that are cancelled end, wherever they are queued,
+// and those that are not stay.
+func TestCanceledBehindBlockedThread(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1, MaxThreads: 1, Logger: slog.New(slog.DiscardHandler)})
+	var spin int32
+	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&spin))
+	await(t, "the spinner runs", func() bool { return rt.thread(0).running.Load() != 0 })
+	release, inside := make(chan int), make(chan int)
+	blocker := spawn(t, rt, newCallback(t, func(unsafe.Pointer) int { close(inside); return <-release }), nil)
+	var fibers []*Fiber
+	queue := func() {
+		for i := range 10 {
+			fibers = append(fibers, spawn(t, rt, ctest.Return, number(i)))
+		}
+	}
+	queue() // on the ring, when the thread comes to look
+	atomic.StoreInt32(&spin, 1)
+	<-inside
+	queue() // from Go
+	for i, f := range fibers {
+		if i%2 == 0 {
+			f.Cancel()
+		}
+	}
+	for i, f := range fibers {
+		if i%2 == 0 {
+			n, err := f.Wait(context.Background())
+			if n != 0 || !errors.Is(err, ErrCanceled) || !errors.Is(err, ErrNotStarted) {
+				t.Errorf("%d, %v", n, err)
+			}
+		}
+	}
+	if s := rt.Stats(); s.Live != 11 {
+		t.Errorf("%+v", s)
+	}
+	release <- 7
+	for i, f := range append(fibers, spinner, blocker) {
+		if n, err := f.Wait(context.Background()); i%2 == 1 && i < 20 && (n != i%10 || err != nil) {
+			t.Errorf("%d: %d, %v", i, n, err)
+		}
+	}
+}
+
+// Close ends a runtime in which Go functions on all threads wait for calls that have not begun.
+func TestCloseWithNestedCalls(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1, MaxThreads: 1, Logger: slog.New(slog.DiscardHandler)})
+	inside := make(chan int)
+	fn := newCallback(t, func(unsafe.Pointer) int {
+		close(inside)
+		fn, arg := ctest.WithNumber(ctest.Return, 1)
+		_, err := rt.Call(context.Background(), fn, arg)
+		if !errors.Is(err, ErrNotStarted) {
+			t.Error(err)
+		}
+		return 5
+	})
+	f := spawn(t, rt, fn, nil)
+	<-inside
+	if err := rt.Close(); err != nil {
+		t.Error(err)
+	}
+	if n, err := f.Wait(context.Background()); n != 5 || !errors.Is(err, ErrCanceled) {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// What a thread takes of the global queue, with others on its ring, is not stuck behind one that
+// blocks the thread.
+func TestAdmittedTogether(t *testing.T) {
+	for range 10 {
+		rt := openTest(t, Options{Threads: 1, MaxThreads: 3, Logger: slog.New(slog.DiscardHandler)})
+		var stop int32
+		var fibers []*Fiber
+		for range 2 {
+			fibers = append(fibers, spawn(t, rt, ctest.YieldUntil, unsafe.Pointer(&stop), Attr{Migratable: true}))
+		}
+		open := make(chan int)
+		blocker := newCallback(t, func(unsafe.Pointer) int { <-open; return 0 })
+		opener := newCallback(t, func(unsafe.Pointer) int { close(open); return 0 })
+		fibers = append(fibers, spawn(t, rt, newCallback(t, func(unsafe.Pointer) int {
+			// The thread finds both of them at once.
+			fibers = append(fibers, spawn(t, rt, blocker, nil), spawn(t, rt, opener, nil))
+			return 0
+		}), nil))
+		await(t, "the blocker is let go", func() bool {
+			select {
+			case <-open:
+				return true
+			default:
+				return false
+			}
+		})
+		atomic.StoreInt32(&stop, 1)
+		if err := rt.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 type syncBuilder struct {

@@ -36,6 +36,7 @@ func (rt *Runtime) stats() Stats {
 		StackSize: int(rt.c.stackSize),
 		Guards:    [...]string{"none", "install", "mprotect"}[pointerTo[atomic.Uint32](rt.guardKind).Load()],
 	}
+	s.Finished = rt.unstarted.Load()
 	for i := range uint32(s.Threads) {
 		s.Finished += rt.thread(i).finished.Load() // before spawned: Live is not too small
 	}

@@ -52,6 +52,7 @@ void cfiber_bridge_serve(void *thread) {
   /* The wait may have taken a wake-up that was meant for the thread, which may have come back
    * to its poller by now. */
   cfiber_poller_wake(&t->poller);
+  cfiber_shed_ring(t);
 }
 
 int64_t cfiber_bridge_balance(void *runtime) {
@@ -60,6 +61,10 @@ int64_t cfiber_bridge_balance(void *runtime) {
 
 void cfiber_bridge_cancel_all(void *runtime) {
   cfiber_runtime_cancel(runtime);
+}
+
+void *cfiber_bridge_take_canceled(void *runtime) {
+  return cfiber_take_canceled(runtime);
 }
 
 uint32_t cfiber_bridge_fiber_alloc(void *runtime, uint32_t n, void **fibers, int *error) {

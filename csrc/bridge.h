@@ -35,11 +35,14 @@ int cfiber_bridge_thread_run(void *thread);
 void cfiber_bridge_exceptions(void *globals);
 /* CPU time of the thread in ns, -1 if unknown. */
 int64_t cfiber_bridge_cpu_time(void *thread);
-/* Delivers the events and timers of a thread that is stuck, from another. */
+/* Delivers the events and timers of a thread that is stuck, from another, and moves what is on its
+ * ring to where all threads look. */
 void cfiber_bridge_serve(void *thread);
 /* Fibers spawned by C less fibers ended, of either. */
 int64_t cfiber_bridge_balance(void *runtime);
 void cfiber_bridge_cancel_all(void *runtime);
+/* See cfiber_take_canceled. */
+void *cfiber_bridge_take_canceled(void *runtime);
 
 /* ---- Fibers -------------------------------------------------------------------- */
 

@@ -511,6 +511,12 @@ void cfiber_schedule(struct cfiber_runtime *rt, struct cfiber_thread *self, stru
 struct cfiber *cfiber_next(struct cfiber_thread *t);
 /* The next fiber to run on t; waits for one. NULL: the runtime stops. */
 struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t);
+/* Moves what is on t's ring to where all threads look, on any thread; the caller wakes one. For a
+ * host that finds t stuck: threads that have enough to do of their own do not steal. */
+void cfiber_shed_ring(struct cfiber_thread *t);
+/* Takes those of the host's fibers that were cancelled and have not begun off the global queue, as
+ * a list. For a host with no thread left to run them. */
+struct cfiber *cfiber_take_canceled(struct cfiber_runtime *rt);
 /* Leaves the running fiber f for `next` (NULL: the scheduler). Returns the thread f resumes on. */
 struct cfiber_thread *cfiber_switch_away(struct cfiber_thread *t, struct cfiber *f,
                                          struct cfiber *next, enum post_action post);

@@ -458,17 +458,8 @@ struct cfiber *cfiber_next(struct cfiber_thread *t) {
   return --t->tick > 0 ? own(t) : NULL;
 }
 
-/*
- * Takes a fair share of the global queue, at most `max`. Returns how many, and in
- * *was how many there were.
- */
-static uint32_t take_global(struct cfiber_thread *t, struct cfiber **taken, uint32_t max,
-                            uint32_t *was) {
-  struct cfiber_runtime *rt = t->runtime;
-  if (!atomic_load_explicit(&rt->injected, memory_order_relaxed) &&
-      !atomic_load_explicit(&rt->global_size, memory_order_relaxed))
-    return 0;
-  cfiber_lock(&rt->global_lock);
+/* Moves what was injected to the global queue, whose lock is held. Returns its new length. */
+static uint32_t admit_injected(struct cfiber_runtime *rt) {
   struct cfiber *f = (struct cfiber *)atomic_exchange(&rt->injected, 0), *oldest = NULL, *next;
   uint32_t size = atomic_load_explicit(&rt->global_size, memory_order_relaxed);
   for (; f; f = next) {
@@ -481,6 +472,22 @@ static uint32_t take_global(struct cfiber_thread *t, struct cfiber **taken, uint
     list_push(&rt->global, f);
     size++;
   }
+  return size;
+}
+
+/*
+ * Takes a fair share of the global queue, at most `max`. Returns how many, and in
+ * *was how many there were.
+ */
+static uint32_t take_global(struct cfiber_thread *t, struct cfiber **taken, uint32_t max,
+                            uint32_t *was) {
+  struct cfiber_runtime *rt = t->runtime;
+  if (!atomic_load_explicit(&rt->injected, memory_order_relaxed) &&
+      !atomic_load_explicit(&rt->global_size, memory_order_relaxed))
+    return 0;
+  cfiber_lock(&rt->global_lock);
+  struct cfiber *f;
+  uint32_t size = admit_injected(rt);
   uint32_t share = size / atomic_load_explicit(&rt->active, memory_order_relaxed) + 1;
   uint32_t n = 0;
   while (n < share && n < max && (f = list_pop(&rt->global)) != NULL)
@@ -501,17 +508,22 @@ static bool refill_from_global(struct cfiber_thread *t) {
   return n > 0;
 }
 
-/* A few, for a thread that has others on its ring: these come from outside, or have waited longer.
+/*
+ * A few, for a thread that has others on its ring: these come from outside, or have waited longer.
+ * The first is what the thread runs next. The others may not be put there too: once that one
+ * blocks the thread, nobody could take them.
  */
 static void admit_from_global(struct cfiber_thread *t) {
   enum { FEW = 4 };
   struct cfiber *taken[FEW];
   uint32_t size = 0, n = take_global(t, taken, FEW, &size);
   for (uint32_t i = 0; i < n; i++) {
-    if (taken[i]->flags & FIBER_STARTED)
+    if (t->local.head || (taken[i]->flags & FIBER_STARTED)) {
       push_movable(t, taken[i]);
-    else if (cfiber_fiber_prepare(t, taken[i]))
+    } else if (cfiber_fiber_prepare(t, taken[i])) {
       list_push(&t->local, taken[i]);
+      t->picks = 0;
+    }
   }
   offer(t, size);
 }
@@ -570,6 +582,43 @@ static bool work_elsewhere(struct cfiber_thread *t) {
     }
   }
   return false;
+}
+
+/* ---- What is queued behind a fiber that does not come back ------------------------- */
+
+void cfiber_shed_ring(struct cfiber_thread *t) {
+  struct cfiber *taken[RING_SIZE / 2], *f;
+  for (uint32_t n; (n = ring_grab(t, taken)) > 0;)
+    for (uint32_t i = 0; i < n; i++)
+      if ((f = void_or_fiber(NULL, taken[i])) != NULL)
+        inject(t->runtime, f, f);
+}
+
+static bool canceled_unstarted(const struct cfiber *f) {
+  return (f->flags & (FIBER_GO | FIBER_STARTED)) == FIBER_GO &&
+         (atomic_load_explicit(&f->wait, memory_order_acquire) & WAIT_CANCEL);
+}
+
+struct cfiber *cfiber_take_canceled(struct cfiber_runtime *rt) {
+  struct cfiber *f, *canceled = NULL;
+  struct fiber_list kept = {0};
+  cfiber_lock(&rt->global_lock);
+  uint32_t size = admit_injected(rt);
+  while ((f = list_pop(&rt->global)) != NULL) {
+    if (canceled_unstarted(f)) {
+      f->next = canceled;
+      canceled = f;
+      size--;
+    } else {
+      list_push(&kept, f);
+    }
+  }
+  rt->global = kept;
+  atomic_store_explicit(&rt->global_size, size, memory_order_seq_cst);
+  cfiber_unlock(&rt->global_lock);
+  if (size)
+    wake_searcher(rt, NULL); /* as in steal: they were on no queue for a moment */
+  return canceled;
 }
 
 /* ---- Looking around and idling ------------------------------------------------ */
