@@ -123,7 +123,10 @@ case ${1:-} in
     shift
     "cmd_$command" "$@"
     ;;
-  step) "step_$2" ;; # of cmd_test, for itself
+  step) # of cmd_test, for itself
+    declare -F "step_${2:-}" >/dev/null || die "there is no step ${2:-without a name}; there are: $all_steps"
+    "step_$2"
+    ;;
   -h | --help | help) usage ;;
   '')
     usage >&2

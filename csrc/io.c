@@ -334,9 +334,10 @@ int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
     return cfiber_fail(e);
   if (t)
     cfiber_fd_renew(t->runtime, fd, WAKE_RECHECK); /* most likely a fresh socket; others may wait */
-  /* EAGAIN: a local listener's backlog is full, and nothing will tell of room. */
+  /* EAGAIN: a local listener's backlog is full, and nothing will tell of room. (Others have run
+   * out of something.) */
   int64_t pause = NS_PER_MS;
-  while ((e = cfiber_attempt_connect(fd, addr, addrlen)) == EAGAIN) {
+  while ((e = cfiber_attempt_connect(fd, addr, addrlen)) == EAGAIN && addr->sa_family == AF_UNIX) {
     if (cfiber_sleep(pause))
       return -1;
     if (pause < 16 * NS_PER_MS)

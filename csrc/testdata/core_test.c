@@ -1159,6 +1159,18 @@ static intptr_t connect_closed_and_reused(void *unused) {
   return 0;
 }
 
+/* Only a local listener with a full queue is worth another try. */
+static intptr_t connect_out_of_resources(void *unused) {
+  (void)unused;
+  struct sockaddr_in addr = {.sin_family = AF_INET};
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  cfiber_fault_set(FAULT_CONNECT, EAGAIN, 1, 1);
+  FAILS(cfiber_connect(fd, (struct sockaddr *)&addr, sizeof addr), EAGAIN);
+  cfiber_fault_set(FAULT_CONNECT, 0, 0, 0);
+  cfiber_close(fd);
+  return 0;
+}
+
 /* What accept returns is known to be new, though the number is not: no need to check (S11). */
 static intptr_t accepted_is_new(void *unused) {
   (void)unused;
@@ -1368,6 +1380,7 @@ int main(int argc, char **argv) {
 #endif
   run(nested, 1, 0);
   run(connect_under_reader, 1, 0);
+  run(connect_out_of_resources, 1, 0);
   run(accepted_is_new, 1, 0);
   run(emptied, 1, 0);
   run(nothing_of_emptied, 1, 0);
