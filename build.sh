@@ -106,6 +106,8 @@ cmd_demo() {
 . scripts/ctest.sh
 # shellcheck source=scripts/purego.sh
 . scripts/purego.sh
+# shellcheck source=scripts/sites.sh
+. scripts/sites.sh
 # shellcheck source=scripts/lint.sh
 . scripts/lint.sh
 # shellcheck source=scripts/cross.sh

@@ -25,13 +25,13 @@ static ssize_t outcome(ssize_t n) {
  * direction is never ready; the call itself would say EBADF.
  */
 static int readiness(int fd, short events) {
-  int mode = fcntl(fd, F_GETFL);
+  int mode = TRY(FILE_MODE, -1, fcntl(fd, F_GETFL));
   if (mode < 0)
     return -cfiber_errno();
   if ((mode & O_ACCMODE) == (events == POLLIN ? O_WRONLY : O_RDONLY))
     return -EBADF;
   struct pollfd p = {.fd = fd, .events = events};
-  int n = poll(&p, 1, 0);
+  int n = TRY(POLL, -1, poll(&p, 1, 0));
   if (n < 0)
     return -cfiber_errno();
   if (n == 0)
@@ -41,7 +41,7 @@ static int readiness(int fd, short events) {
 
 bool cfiber_is_storage(int fd) {
   struct stat st;
-  return fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+  return TRY(FILE_KIND, -1, fstat(fd, &st)) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
 }
 
 /*
@@ -72,15 +72,15 @@ static ssize_t in_turn(struct io *io, ssize_t (*poll_and_call)(struct io *io)) {
  * the low-water mark, of other files PIPE_BUF. A datagram goes as a whole.
  */
 static int sendable(int fd, size_t *n) {
-  int mode = fcntl(fd, F_GETFL), type = SOCK_STREAM, mark = PIPE_BUF;
+  int mode = TRY(FILE_MODE, -1, fcntl(fd, F_GETFL)), type = SOCK_STREAM, mark = PIPE_BUF;
   if (mode < 0)
     return -cfiber_errno();
   if (mode & O_NONBLOCK)
     return 0;
   socklen_t len = sizeof type;
-  getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len);
+  TRY(SOCKET_TYPE, -1, getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len));
   len = sizeof mark;
-  getsockopt(fd, SOL_SOCKET, SO_SNDLOWAT, &mark, &len);
+  TRY(SOCKET_TYPE, -1, getsockopt(fd, SOL_SOCKET, SO_SNDLOWAT, &mark, &len));
   if (type == SOCK_STREAM && mark > 0 && *n > (size_t)mark)
     *n = (size_t)mark;
   return readiness(fd, POLLOUT);
@@ -99,27 +99,24 @@ static bool nowait_unknown(ssize_t n) {
 
 static ssize_t read_after_poll(struct io *io) {
   int e = readiness(io->fd, POLLIN);
-  return e ? e : outcome(readv(io->fd, io->iov, io->iovcnt));
+  return e ? e : outcome(TRY(READ, -1, readv(io->fd, io->iov, io->iovcnt)));
 }
 
 /* A read as of a socket. False: it is none. */
 static bool received(struct io *io, ssize_t *n) {
   struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
-  *n = recvmsg(io->fd, &msg, MSG_DONTWAIT);
+  *n = TRY(READ, -1, recvmsg(io->fd, &msg, MSG_DONTWAIT));
   return io->socket = *n >= 0 || cfiber_errno() != ENOTSOCK;
 }
 
 ssize_t cfiber_attempt_read(struct io *io) {
-  int e = cfiber_fault(FAULT_READ);
-  if (e)
-    return -e;
   if (io->may_block)
-    return outcome(readv(io->fd, io->iov, io->iovcnt));
+    return outcome(TRY(READ, -1, readv(io->fd, io->iov, io->iovcnt)));
   ssize_t n;
 #ifdef HAVE_NOWAIT
   if (io->socket && received(io, &n))
     return outcome(n);
-  n = preadv2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
+  n = TRY(READ, -1, preadv2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT));
   if (!nowait_unknown(n))
     return outcome(n);
 #else
@@ -127,7 +124,7 @@ ssize_t cfiber_attempt_read(struct io *io) {
     return outcome(n);
 #endif
   if (cfiber_is_storage(io->fd))
-    return outcome(readv(io->fd, io->iov, io->iovcnt));
+    return outcome(TRY(READ, -1, readv(io->fd, io->iov, io->iovcnt)));
   return in_turn(io, read_after_poll);
 }
 
@@ -136,7 +133,8 @@ static ssize_t write_some(const struct io *io, size_t most) {
   const struct iovec *v = io->iov;
   while (v->iov_len == 0 && v + 1 < io->iov + io->iovcnt)
     v++;
-  return outcome(write(io->fd, v->iov_base, v->iov_len < most ? v->iov_len : most));
+  size_t n = v->iov_len < most ? v->iov_len : most;
+  return outcome(TRY(WRITE, -1, write(io->fd, v->iov_base, n)));
 }
 
 /*
@@ -153,38 +151,36 @@ static ssize_t write_after_poll(struct io *io) {
 #endif
   if (e)
     return e;
-  return most == SIZE_MAX ? outcome(writev(io->fd, io->iov, io->iovcnt)) : write_some(io, most);
+  return most == SIZE_MAX ? outcome(TRY(WRITE, -1, writev(io->fd, io->iov, io->iovcnt)))
+                          : write_some(io, most);
 }
 
 ssize_t cfiber_attempt_write(struct io *io) {
-  int e = cfiber_fault(FAULT_WRITE);
-  if (e)
-    return -e;
   if (io->may_block)
-    return outcome(writev(io->fd, io->iov, io->iovcnt));
+    return outcome(TRY(WRITE, -1, writev(io->fd, io->iov, io->iovcnt)));
 #ifdef HAVE_NOWAIT
-  ssize_t n = pwritev2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT);
+  ssize_t n = TRY(WRITE, -1, pwritev2(io->fd, io->iov, io->iovcnt, -1, RWF_NOWAIT));
   if (!nowait_unknown(n))
     return outcome(n);
 #elif !defined(SEND_MAY_BLOCK)
   struct msghdr msg = {.msg_iov = (struct iovec *)io->iov, .msg_iovlen = io->iovcnt};
-  ssize_t n = sendmsg(io->fd, &msg, MSG_DONTWAIT);
+  ssize_t n = TRY(WRITE, -1, sendmsg(io->fd, &msg, MSG_DONTWAIT));
   if (n >= 0 || cfiber_errno() != ENOTSOCK)
     return outcome(n);
 #endif
   if (cfiber_is_storage(io->fd))
-    return outcome(writev(io->fd, io->iov, io->iovcnt));
+    return outcome(TRY(WRITE, -1, writev(io->fd, io->iov, io->iovcnt)));
   return in_turn(io, write_after_poll);
 }
 
 /* To a socket of messages write(2) sends an empty one, which vectors of nothing do not. */
 ssize_t cfiber_attempt_write_nothing(struct io *io) {
   if (!io->may_block) {
-    ssize_t n = sendto(io->fd, "", 0, MSG_DONTWAIT, NULL, 0);
+    ssize_t n = TRY(WRITE, -1, sendto(io->fd, "", 0, MSG_DONTWAIT, NULL, 0));
     if (n == 0 || cfiber_errno() != ENOTSOCK)
       return outcome(n);
   }
-  return outcome(write(io->fd, "", 0));
+  return outcome(TRY(WRITE, -1, write(io->fd, "", 0)));
 }
 
 /* ---- Sockets ------------------------------------------------------------------- */
@@ -194,11 +190,9 @@ static int flags(const struct io *io) {
 }
 
 ssize_t cfiber_attempt_recv(struct io *io) {
-  int e = cfiber_fault(FAULT_READ);
-  if (e)
-    return -e;
-  return outcome(
-      recvfrom(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr, io->addrlen));
+  return outcome(TRY(
+      READ, -1,
+      recvfrom(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr, io->addrlen)));
 }
 
 #ifdef SEND_MAY_BLOCK
@@ -208,7 +202,8 @@ static ssize_t send_after_poll(struct io *io) {
   int e = sendable(io->fd, &n);
   if (e)
     return e;
-  return outcome(sendto(io->fd, io->iov[0].iov_base, n, io->flags, io->addr, io->addrlen_value));
+  return outcome(TRY(
+      WRITE, -1, sendto(io->fd, io->iov[0].iov_base, n, io->flags, io->addr, io->addrlen_value)));
 }
 
 /* Of a stream, at most a part of the first element that is not empty. */
@@ -228,70 +223,58 @@ static ssize_t sendmsg_after_poll(struct io *io) {
     msg.msg_iov = &first;
     msg.msg_iovlen = 1;
   }
-  return outcome(sendmsg(io->fd, &msg, io->flags));
+  return outcome(TRY(WRITE, -1, sendmsg(io->fd, &msg, io->flags)));
 }
 
 #endif
 
 ssize_t cfiber_attempt_send(struct io *io) {
-  int e = cfiber_fault(FAULT_WRITE);
-  if (e)
-    return -e;
 #ifdef SEND_MAY_BLOCK
   if (!io->may_block)
     return in_turn(io, send_after_poll);
 #endif
-  return outcome(sendto(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr,
-                        io->addrlen_value));
+  return outcome(TRY(WRITE, -1,
+                     sendto(io->fd, io->iov[0].iov_base, io->iov[0].iov_len, flags(io), io->addr,
+                            io->addrlen_value)));
 }
 
 ssize_t cfiber_attempt_recvmsg(struct io *io) {
-  int e = cfiber_fault(FAULT_READ);
-  return e ? -e : outcome(recvmsg(io->fd, io->msg, flags(io)));
+  return outcome(TRY(READ, -1, recvmsg(io->fd, io->msg, flags(io))));
 }
 
 ssize_t cfiber_attempt_sendmsg(struct io *io) {
-  int e = cfiber_fault(FAULT_WRITE);
-  if (e)
-    return -e;
 #ifdef SEND_MAY_BLOCK
   if (!io->may_block)
     return in_turn(io, sendmsg_after_poll);
 #endif
-  return outcome(sendmsg(io->fd, io->msg, flags(io)));
+  return outcome(TRY(WRITE, -1, sendmsg(io->fd, io->msg, flags(io))));
 }
 
 static ssize_t accept_after_poll(struct io *io) {
   int e = readiness(io->fd, POLLIN);
-  return e ? e : outcome(accept(io->fd, io->addr, io->addrlen));
+  return e ? e : outcome(TRY(ACCEPT, -1, accept(io->fd, io->addr, io->addrlen)));
 }
 
 /* There is no MSG_DONTWAIT for accept. */
 ssize_t cfiber_attempt_accept(struct io *io) {
-  int e = cfiber_fault(FAULT_ACCEPT);
-  if (e)
-    return -e;
-  int mode = io->may_block ? O_NONBLOCK : fcntl(io->fd, F_GETFL);
+  int mode = io->may_block ? O_NONBLOCK : TRY(FILE_MODE, -1, fcntl(io->fd, F_GETFL));
   if (mode < 0)
     return -cfiber_errno();
   if (mode & O_NONBLOCK)
-    return outcome(accept(io->fd, io->addr, io->addrlen));
+    return outcome(TRY(ACCEPT, -1, accept(io->fd, io->addr, io->addrlen)));
   return in_turn(io, accept_after_poll);
 }
 
 /* A socket being connected is nobody else's yet: its flag may change for a moment. */
 int cfiber_attempt_connect(int fd, const struct sockaddr *addr, socklen_t len) {
-  int e = cfiber_fault(FAULT_CONNECT);
-  if (e)
-    return e;
-  int mode = fcntl(fd, F_GETFL);
+  int mode = TRY(FILE_MODE, -1, fcntl(fd, F_GETFL));
   if (mode < 0)
     return cfiber_errno();
-  if (!(mode & O_NONBLOCK) && fcntl(fd, F_SETFL, mode | O_NONBLOCK))
+  if (!(mode & O_NONBLOCK) && TRY(FILE_MODE, -1, fcntl(fd, F_SETFL, mode | O_NONBLOCK)))
     return cfiber_errno();
-  e = connect(fd, addr, len) ? cfiber_errno() : 0;
+  int e = TRY(CONNECT, -1, connect(fd, addr, len)) ? cfiber_errno() : 0;
   if (!(mode & O_NONBLOCK))
-    fcntl(fd, F_SETFL, mode);
+    TRY_DONE(MODE_BACK, -1, fcntl(fd, F_SETFL, mode));
   /* Interrupted, or begun by an earlier call: it goes on by itself. */
   return e == EINTR || e == EALREADY ? EINPROGRESS : e;
 }

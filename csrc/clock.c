@@ -2,6 +2,7 @@
  * clock.c - the monotonic clock and sleeping.
  */
 #include "core.h"
+#include "fault.h"
 
 #include <time.h>
 
@@ -14,7 +15,7 @@ int64_t cfiber_now(void) {
 /* Blocks the thread; used where there is no fiber. */
 static void sleep_on_thread(int64_t ns) {
   struct timespec left = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
-  while (nanosleep(&left, &left) && cfiber_errno() == EINTR)
+  while (TRY(SLEEP, -1, nanosleep(&left, &left)) && cfiber_errno() == EINTR)
     continue;
 }
 

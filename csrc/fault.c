@@ -2,8 +2,9 @@
  * fault.c - the counters behind fault.h.
  */
 #include "fault.h"
+#include "core.h"
 
-_Atomic(uint32_t) cfiber_faults_armed;
+_Atomic(bool) cfiber_faults_armed[FAULT_SITES];
 
 static struct {
   _Atomic(uint32_t) calls;
@@ -11,21 +12,21 @@ static struct {
   int error;
 } sites[FAULT_SITES];
 
-int cfiber_fault_take(enum fault_site site) {
+bool cfiber_fault_take(enum fault_site site) {
   uint32_t call = atomic_fetch_add(&sites[site].calls, 1) + 1;
-  return call >= sites[site].first && call - sites[site].first < sites[site].count
-             ? sites[site].error
-             : 0;
+  if (call < sites[site].first || call - sites[site].first >= sites[site].count)
+    return false;
+  cfiber_fail(sites[site].error);
+  return true;
 }
 
 void cfiber_fault_set(enum fault_site site, int error, uint32_t first, uint32_t count) {
-  atomic_fetch_and(&cfiber_faults_armed, ~(UINT32_C(1) << site));
+  atomic_store(&cfiber_faults_armed[site], false);
   atomic_store(&sites[site].calls, 0);
   sites[site].first = first;
   sites[site].count = count;
   sites[site].error = error;
-  if (count)
-    atomic_fetch_or(&cfiber_faults_armed, UINT32_C(1) << site);
+  atomic_store(&cfiber_faults_armed[site], count != 0);
 }
 
 uint32_t cfiber_fault_calls(enum fault_site site) {

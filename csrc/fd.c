@@ -245,7 +245,7 @@ static uint32_t kind_of(int fd) {
 #ifdef SO_PROTOCOL
   int protocol = 0;
   socklen_t len = sizeof protocol;
-  if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0)
+  if (TRY(PROTOCOL, -1, getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len)) == 0)
     return protocol == IPPROTO_TCP ? KIND_TCP : KIND_SOCKET;
 #else
   (void)fd;
@@ -427,8 +427,7 @@ int cfiber_fd_wait_any(struct cfiber_thread *t, struct fd_interest *interests, s
   int e = cfiber_pending(f);
   if (e)
     return e;
-  if (n > sizeof few / sizeof *few &&
-      (cfiber_fault(FAULT_MALLOC) || !(waits = malloc(n * sizeof *waits))))
+  if (n > sizeof few / sizeof *few && !(waits = TRY(MALLOC, NULL, malloc(n * sizeof *waits))))
     return ENOMEM;
   uint64_t epoch = cfiber_arm(f);
   bool changed, old;
@@ -511,7 +510,7 @@ static void renounce_everywhere(int fd, enum wake_reason reason) {
  */
 int cfiber_close(int fd) {
   renounce_everywhere(fd, WAKE_CLOSED);
-  int e = close(fd) ? cfiber_errno() : 0;
+  int e = TRY_DONE(CLOSE, -1, close(fd)) ? cfiber_errno() : 0;
   if (e == EBADF)
     return cfiber_fail(e);
   renounce_everywhere(fd, WAKE_RECHECK);

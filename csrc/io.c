@@ -18,7 +18,7 @@ static ssize_t result(ssize_t n) {
 /* Blocks the thread until fd is ready; for callers without a fiber. */
 static int wait_on_thread(int fd, enum direction dir) {
   struct pollfd p = {.fd = fd, .events = dir == DIR_READ ? POLLIN : POLLOUT};
-  while (poll(&p, 1, -1) < 0) {
+  while (TRY(POLL, -1, poll(&p, 1, -1)) < 0) {
     if (cfiber_errno() != EINTR)
       return cfiber_errno();
   }
@@ -129,7 +129,8 @@ static ssize_t run_all(struct io *io, const struct iovec *iov, int iovcnt,
 static bool is_stream(int fd) {
   int type = 0;
   socklen_t len = sizeof type;
-  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM;
+  return TRY(SOCKET_TYPE, -1, getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len)) == 0 &&
+         type == SOCK_STREAM;
 }
 
 /* The elements of iov behind its first `done` bytes. rest has room for n. */
@@ -240,8 +241,7 @@ static ssize_t finish_message(struct io *io, const struct msghdr *msg, ssize_t f
                               ssize_t (*attempt)(struct io *)) {
   size_t n = (size_t)msg->msg_iovlen;
   struct iovec few[8], *rest = few;
-  if (n > sizeof few / sizeof *few &&
-      (cfiber_fault(FAULT_MALLOC) || !(rest = malloc(n * sizeof *rest))))
+  if (n > sizeof few / sizeof *few && !(rest = TRY(MALLOC, NULL, malloc(n * sizeof *rest))))
     return first;
   n = behind(msg->msg_iov, n, (size_t)first, rest);
   io->attempt = attempt;
@@ -305,7 +305,7 @@ int cfiber_accept(int fd, struct sockaddr *addr, socklen_t *addrlen) {
 static int connect_outcome(int fd) {
   int e = 0;
   socklen_t len = sizeof e;
-  return getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) ? cfiber_errno() : e;
+  return TRY(SOCKET_ERROR, -1, getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len)) ? cfiber_errno() : e;
 }
 
 /* 0: fd is connected or has failed; or an errno value of the wait. */
@@ -319,7 +319,7 @@ static int wait_connected(int fd) {
     if (e)
       return e;
     struct pollfd p = {.fd = fd, .events = POLLOUT};
-    if (poll(&p, 1, 0) > 0)
+    if (TRY(POLL, -1, poll(&p, 1, 0)) > 0)
       return 0;
     if ((e = cfiber_fd_wait(t, fd, DIR_WRITE, &a)) != 0)
       return e;
@@ -359,10 +359,8 @@ int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
  */
 
 static int poll_now(struct pollfd *fds, nfds_t n) {
-  int e = cfiber_fault(FAULT_POLL), ready;
-  if (e)
-    return -e;
-  while ((ready = poll(fds, n, 0)) < 0 && cfiber_errno() == EINTR)
+  int ready;
+  while ((ready = TRY(POLL, -1, poll(fds, n, 0))) < 0 && cfiber_errno() == EINTR)
     continue;
   return ready < 0 ? -cfiber_errno() : ready;
 }
@@ -374,7 +372,7 @@ static int64_t deadline_in(int timeout_ms) {
 static int poll_on_thread(struct pollfd *fds, nfds_t n, int timeout) {
   int64_t when = deadline_in(timeout);
   for (;;) {
-    int ready = poll(fds, n, timeout);
+    int ready = TRY(POLL, -1, poll(fds, n, timeout));
     if (ready >= 0 || cfiber_errno() != EINTR)
       return ready;
     if (timeout > 0) {
@@ -460,7 +458,7 @@ int cfiber_poll(struct pollfd *fds, nfds_t n, int timeout) {
   }
   struct fd_interest few[4], *interests = few;
   if (n > sizeof few / sizeof *few &&
-      (cfiber_fault(FAULT_MALLOC) || !(interests = calloc(n, sizeof *interests))))
+      !(interests = TRY(MALLOC, NULL, calloc(n, sizeof *interests))))
     return cfiber_fail(ENOMEM);
   int ready = poll_on_fiber(t, fds, n, deadline_in(timeout), interests);
   if (interests != few)

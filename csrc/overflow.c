@@ -7,6 +7,7 @@
  * uses what is async-signal-safe.
  */
 #include "core.h"
+#include "fault.h"
 #include "symbol.h"
 
 #include <pthread.h>
@@ -74,7 +75,7 @@ static void report(const struct stack *s, const void *address) {
   put_address(&t, address);
   put(&t, "\ncfiber: raise Options.StackSize for all fibers, Attr.StackSize (in C, "
           "cfiber_attr.stack_size) for this one\n\n");
-  ssize_t ignored = write(STDERR_FILENO, t.buf, t.n);
+  ssize_t ignored = TRY_DONE(REPORT, -1, write(STDERR_FILENO, t.buf, t.n));
   (void)ignored;
 }
 
@@ -110,7 +111,7 @@ static void install(void) {
     struct sigaction action = {.sa_sigaction = handler};
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigfillset(&action.sa_mask); /* as Go's: its handler expects no other signal */
-    sigaction(signals[i], &action, &before[i]);
+    TRY(HANDLER, -1, sigaction(signals[i], &action, &before[i]));
   }
 }
 

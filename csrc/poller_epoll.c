@@ -23,9 +23,10 @@ static enum readiness readiness(uint32_t events, uint32_t once, uint32_t for_goo
 
 int cfiber_poller_open(struct poller *p) {
   struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u64 = WAKE_DATA};
-  p->fd = epoll_create1(EPOLL_CLOEXEC);
-  p->wake_fd = p->fd < 0 ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (p->wake_fd >= 0 && epoll_ctl(p->fd, EPOLL_CTL_ADD, p->wake_fd, &event) == 0)
+  p->fd = TRY(POLLER_OPEN, -1, epoll_create1(EPOLL_CLOEXEC));
+  p->wake_fd = p->fd < 0 ? -1 : TRY(POLLER_OPEN, -1, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (p->wake_fd >= 0 &&
+      TRY(POLLER_OPEN, -1, epoll_ctl(p->fd, EPOLL_CTL_ADD, p->wake_fd, &event)) == 0)
     return 0;
   int e = cfiber_errno();
   cfiber_poller_close(p);
@@ -34,21 +35,18 @@ int cfiber_poller_open(struct poller *p) {
 
 void cfiber_poller_close(struct poller *p) {
   if (p->fd >= 0)
-    close(p->fd);
+    TRY_DONE(CLOSE, -1, close(p->fd));
   if (p->wake_fd >= 0)
-    close(p->wake_fd);
+    TRY_DONE(CLOSE, -1, close(p->wake_fd));
   p->fd = p->wake_fd = -1;
 }
 
 static int control(struct poller *p, int op, int fd, uint32_t generation) {
-  int e = cfiber_fault(FAULT_POLLER_ADD);
-  if (e)
-    return e;
   struct epoll_event event = {
       .events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET,
       .data.u64 = (uint64_t)generation << 32 | (uint32_t)fd,
   };
-  return epoll_ctl(p->fd, op, fd, &event) ? cfiber_errno() : 0;
+  return TRY(POLLER_ADD, -1, epoll_ctl(p->fd, op, fd, &event)) ? cfiber_errno() : 0;
 }
 
 int cfiber_poller_add(struct poller *p, int fd, uint32_t generation) {
@@ -66,23 +64,22 @@ bool cfiber_poller_confirm(struct poller *p, int fd, uint32_t generation) {
 }
 
 static int wait_events(int fd, struct epoll_event *events, int64_t timeout) {
-  int e = cfiber_fault(FAULT_POLLER_WAIT);
-  if (e)
-    return errno = e, -1;
 #ifdef SYS_epoll_pwait2
   /* Nanoseconds, where the kernel (5.11) has it. */
   static _Atomic(bool) missing;
   if (timeout > 0 && !atomic_load_explicit(&missing, memory_order_relaxed)) {
     struct timespec ts = {.tv_sec = (time_t)(timeout / NS_PER_S),
                           .tv_nsec = (long)(timeout % NS_PER_S)};
-    int n = (int)syscall(SYS_epoll_pwait2, fd, events, POLLER_EVENTS, &ts, NULL, 0);
+    int n = TRY(POLLER_WAIT, -1,
+                (int)syscall(SYS_epoll_pwait2, fd, events, POLLER_EVENTS, &ts, NULL, 0));
     if (n >= 0 || cfiber_errno() != ENOSYS)
       return n;
     atomic_store_explicit(&missing, true, memory_order_relaxed);
   }
 #endif
   int64_t ms = timeout <= 0 ? timeout : (timeout + NS_PER_MS - 1) / NS_PER_MS;
-  return epoll_wait(fd, events, POLLER_EVENTS, ms < 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms);
+  int most = ms < 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms;
+  return TRY(POLLER_WAIT, -1, epoll_wait(fd, events, POLLER_EVENTS, most));
 }
 
 int cfiber_poller_wait(struct cfiber_thread *t, int64_t timeout) {
@@ -105,7 +102,7 @@ void cfiber_poller_wake(struct poller *p) {
   static const uint64_t one = 1;
   ssize_t n;
   do
-    n = write(p->wake_fd, &one, sizeof one);
+    n = TRY(POLLER_WAKE, -1, write(p->wake_fd, &one, sizeof one));
   while (n < 0 && cfiber_errno() == EINTR);
 }
 

@@ -74,7 +74,8 @@ static void apply(int kq, struct kevent *changes, int n, int *errors) {
   int done, e = 0;
   for (int i = 0; i < n; i++)
     changes[i].flags |= EV_RECEIPT;
-  while ((done = kevent(kq, changes, n, receipts, n, &none)) < 0 && (e = cfiber_errno()) == EINTR)
+  while ((done = TRY(POLLER_CHANGE, -1, kevent(kq, changes, n, receipts, n, &none))) < 0 &&
+         (e = cfiber_errno()) == EINTR)
     continue;
   for (int i = 0; i < n; i++)
     errors[i] = done < 0 ? e : i < done ? (int)receipts[i].data : EIO;
@@ -83,7 +84,8 @@ static void apply(int kq, struct kevent *changes, int n, int *errors) {
    * events would also be filled with those that are pending. */
   for (int i = 0; i < n; i++) {
     errors[i] = 0;
-    while (kevent(kq, &changes[i], 1, NULL, 0, NULL) < 0 && (errors[i] = cfiber_errno()) == EINTR)
+    while (TRY(POLLER_CHANGE, -1, kevent(kq, &changes[i], 1, NULL, 0, NULL)) < 0 &&
+           (errors[i] = cfiber_errno()) == EINTR)
       errors[i] = 0;
   }
 #endif
@@ -98,7 +100,7 @@ static int add_wake_event(struct poller *p) {
   set(&k, WAKE_IDENT, EVFILT_USER, EV_ADD | EV_CLEAR, 0);
 #else
   int fds[2];
-  if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
+  if (TRY(POLLER_OPEN, -1, pipe2(fds, O_CLOEXEC | O_NONBLOCK)))
     return cfiber_errno();
   p->wake_read_fd = fds[0];
   p->wake_fd = fds[1];
@@ -110,11 +112,11 @@ static int add_wake_event(struct poller *p) {
 
 int cfiber_poller_open(struct poller *p) {
   p->wake_fd = p->wake_read_fd = -1;
-  p->fd = kqueue();
+  p->fd = TRY(POLLER_OPEN, -1, kqueue());
   if (p->fd < 0)
     return cfiber_errno();
   /* Forked children do not have it anyway; this is for a direct exec. */
-  fcntl(p->fd, F_SETFD, FD_CLOEXEC);
+  TRY(INHERIT, -1, fcntl(p->fd, F_SETFD, FD_CLOEXEC));
   int e = add_wake_event(p);
   if (e)
     cfiber_poller_close(p);
@@ -123,11 +125,11 @@ int cfiber_poller_open(struct poller *p) {
 
 void cfiber_poller_close(struct poller *p) {
   if (p->fd >= 0)
-    close(p->fd);
+    TRY_DONE(CLOSE, -1, close(p->fd));
   if (p->wake_fd >= 0)
-    close(p->wake_fd);
+    TRY_DONE(CLOSE, -1, close(p->wake_fd));
   if (p->wake_read_fd >= 0)
-    close(p->wake_read_fd);
+    TRY_DONE(CLOSE, -1, close(p->wake_read_fd));
   p->fd = p->wake_fd = p->wake_read_fd = -1;
 }
 
@@ -136,11 +138,11 @@ void cfiber_poller_wake(struct poller *p) {
   struct kevent k;
   set(&k, WAKE_IDENT, EVFILT_USER, 0, 0);
   k.fflags = NOTE_TRIGGER;
-  while (kevent(p->fd, &k, 1, NULL, 0, NULL) < 0 && cfiber_errno() == EINTR)
+  while (TRY(POLLER_WAKE, -1, kevent(p->fd, &k, 1, NULL, 0, NULL)) < 0 && cfiber_errno() == EINTR)
     continue;
 #else
   /* A full pipe has an event pending, or a reader that is about to look around. */
-  while (write(p->wake_fd, "", 1) < 0 && cfiber_errno() == EINTR)
+  while (TRY(POLLER_WAKE, -1, write(p->wake_fd, "", 1)) < 0 && cfiber_errno() == EINTR)
     continue;
 #endif
 }
@@ -176,10 +178,7 @@ static int outcome(const int *errors) {
 
 static int check(int fd) {
   struct stat st;
-  int e = cfiber_fault(FAULT_POLLER_ADD);
-  if (e)
-    return e;
-  if (fstat(fd, &st))
+  if (TRY(POLLER_ADD, -1, fstat(fd, &st)))
     return cfiber_errno();
   /* kqueue would take these: as ready, but only until the end of the file. */
   return S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ? EPERM : 0;
@@ -251,7 +250,7 @@ static bool is_wake(struct poller *p, const struct kevent *k) {
   /* Each write is an edge, read or not; only a full pipe takes no more of them. */
   char buf[2 * WAKE_DRAIN];
   if (k->data >= WAKE_DRAIN)
-    while (read(p->wake_read_fd, buf, sizeof buf) == (ssize_t)sizeof buf)
+    while (TRY(POLLER_WAIT, -1, read(p->wake_read_fd, buf, sizeof buf)) == (ssize_t)sizeof buf)
       continue;
   return true;
 #endif
@@ -270,14 +269,12 @@ static void deliver(struct cfiber_thread *t, const struct kevent *k) {
 int cfiber_poller_wait(struct cfiber_thread *t, int64_t timeout) {
   struct kevent events[EVENTS];
   struct timespec ts;
-  int e = cfiber_fault(FAULT_POLLER_WAIT);
-  if (e)
-    return e == EINTR ? 0 : e;
   if (timeout > TIMEOUT_MAX)
     timeout = TIMEOUT_MAX;
   ts.tv_sec = (time_t)(timeout / NS_PER_S);
   ts.tv_nsec = (long)(timeout % NS_PER_S);
-  int n = kevent(t->poller.fd, NULL, 0, events, EVENTS, timeout < 0 ? NULL : &ts);
+  const struct timespec *most = timeout < 0 ? NULL : &ts;
+  int n = TRY(POLLER_WAIT, -1, kevent(t->poller.fd, NULL, 0, events, EVENTS, most));
   if (n < 0)
     return cfiber_errno() == EINTR ? 0 : cfiber_errno();
   for (int i = 0; i < n; i++) {

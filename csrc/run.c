@@ -2,6 +2,7 @@
  * run.c - a host in C: what sched.go and kqueue.go do for a Go program, in its
  * simplest form. All threads are made at once, and there is no watchdog.
  */
+#include "fault.h"
 #include "poller.h"
 
 #include <fcntl.h>
@@ -24,15 +25,16 @@ struct host {
 static void *thread_main(void *p) {
   struct cfiber_thread *t = p;
   stack_t alt = {.ss_size = ALT_STACK};
-  void *memory = mmap(NULL, ALT_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+  void *memory = TRY(ALT_STACK, MAP_FAILED,
+                     mmap(NULL, ALT_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0));
   if (memory != MAP_FAILED) {
     alt.ss_sp = memory;
-    sigaltstack(&alt, NULL);
+    TRY(ALT_STACK, -1, sigaltstack(&alt, NULL));
   }
   cfiber_thread_run(t);
   if (memory != MAP_FAILED) {
     alt.ss_flags = SS_DISABLE;
-    sigaltstack(&alt, NULL);
+    TRY_DONE(ALT_STACK, -1, sigaltstack(&alt, NULL));
     munmap(memory, ALT_STACK);
   }
   return NULL;
@@ -45,7 +47,8 @@ static int start_thread(struct host *h) {
   struct cfiber_thread *t = &rt->threads[i];
   cfiber_thread_init(rt, i);
   int e = cfiber_poller_open(&t->poller);
-  if (!e && (e = pthread_create(&h->threads[i], NULL, thread_main, t)) != 0)
+  if (!e &&
+      (e = TRY(THREAD, cfiber_errno(), pthread_create(&h->threads[i], NULL, thread_main, t))) != 0)
     cfiber_poller_close(&t->poller);
   if (e) {
     atomic_fetch_sub(&rt->reserved, 1);
@@ -59,7 +62,7 @@ static int start_thread(struct host *h) {
 /* Waits for the runtime to tell something. */
 static void await_notice(struct host *h) {
   char buf[64];
-  while (read(h->pipe[0], buf, sizeof buf) < 0 && errno == EINTR)
+  while (TRY(AWAIT, -1, read(h->pipe[0], buf, sizeof buf)) < 0 && errno == EINTR)
     continue;
   atomic_store(&h->rt->notified, 0);
 }
@@ -100,17 +103,18 @@ static uint32_t cpus(void) {
 }
 
 static int open_pipe(int fds[2]) {
-  if (pipe(fds))
+  if (TRY(PIPE, -1, pipe(fds)))
     return errno;
-  fcntl(fds[0], F_SETFD, FD_CLOEXEC);
-  fcntl(fds[1], F_SETFD, FD_CLOEXEC);
-  fcntl(fds[1], F_SETFL, O_NONBLOCK); /* full means that the host has enough to read */
+  TRY(INHERIT, -1, fcntl(fds[0], F_SETFD, FD_CLOEXEC));
+  TRY(INHERIT, -1, fcntl(fds[1], F_SETFD, FD_CLOEXEC));
+  TRY(INHERIT, -1,
+      fcntl(fds[1], F_SETFL, O_NONBLOCK)); /* full means that the host has enough to read */
   return 0;
 }
 
 static int run(struct host *h, cfiber_func fn, void *arg, intptr_t *result) {
   int e = 0;
-  h->threads = calloc(h->rt->allocated, sizeof *h->threads);
+  h->threads = TRY(MALLOC, NULL, calloc(h->rt->allocated, sizeof *h->threads));
   if (!h->threads)
     return ENOMEM;
   while (!e && h->nthreads < h->rt->allocated)
@@ -147,7 +151,7 @@ int cfiber_run(cfiber_func fn, void *arg, const struct cfiber_options *options, 
     e = run(&h, fn, arg, result);
     cfiber_runtime_close(h.rt);
   }
-  close(h.pipe[0]);
-  close(h.pipe[1]);
+  TRY_DONE(CLOSE, -1, close(h.pipe[0]));
+  TRY_DONE(CLOSE, -1, close(h.pipe[1]));
   return e ? cfiber_fail(e) : 0;
 }

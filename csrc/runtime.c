@@ -19,10 +19,8 @@
 #define EXACT_MAX_FIBERS (UINT32_C(1) << 16)
 
 void *cfiber_map_zeroed(size_t bytes) {
-  if (cfiber_fault(FAULT_MMAP))
-    return NULL;
-  void *p =
-      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+  const int flags = MAP_PRIVATE | MAP_ANON | MAP_NORESERVE;
+  void *p = TRY(MMAP, MAP_FAILED, mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0));
   return p == MAP_FAILED ? NULL : p;
 }
 
@@ -45,7 +43,7 @@ static bool has_shadow_stack(void) {
 static long processors(void) {
 #ifdef __linux__
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
+  if (TRY(PROCESSORS, -1, sched_getaffinity(0, sizeof set, &set)) == 0)
     return CPU_COUNT(&set);
 #endif
   return sysconf(_SC_NPROCESSORS_ONLN); /* also where there are more than fit the set */
@@ -108,7 +106,7 @@ void cfiber_notify(struct cfiber_runtime *rt) {
   /* An eventfd takes the eight bytes, a pipe too; full means that it is awake. */
   ssize_t n;
   do
-    n = write(rt->notify_fd, &one, sizeof one);
+    n = TRY(NOTIFY, -1, write(rt->notify_fd, &one, sizeof one));
   while (n < 0 && cfiber_errno() == EINTR);
 }
 

@@ -100,18 +100,13 @@ static size_t round_up(size_t n, size_t to) {
 /* ---- Guards -------------------------------------------------------------- */
 
 static int guard_protect(char *lo, size_t n) {
-  int e = cfiber_fault(FAULT_GUARD);
-  if (e)
-    return e;
-  return mprotect(lo, n, PROT_NONE) ? cfiber_errno() : 0;
+  return TRY(GUARD, -1, mprotect(lo, n, PROT_NONE)) ? cfiber_errno() : 0;
 }
 
 static int guard_install(struct cfiber_runtime *rt, char *lo, size_t n) {
 #ifdef MADV_GUARD_INSTALL
   if (atomic_load_explicit(&rt->guard_kind, memory_order_relaxed) != GUARD_PROTECT) {
-    int e = cfiber_fault(FAULT_GUARD);
-    if (!e && madvise(lo, n, MADV_GUARD_INSTALL))
-      e = cfiber_errno();
+    int e = TRY(GUARD, -1, madvise(lo, n, MADV_GUARD_INSTALL)) ? cfiber_errno() : 0;
     if (!e) {
       atomic_store_explicit(&rt->guard_kind, GUARD_INSTALL, memory_order_relaxed);
       return 0;
@@ -132,7 +127,7 @@ static struct slab *slab_record(void) {
   for (struct slab *s = atomic_load(&slabs); s; s = s->next_slab)
     if (!atomic_load_explicit(&s->n, memory_order_relaxed) && !s->base)
       return s;
-  struct slab *s = cfiber_fault(FAULT_MALLOC) ? NULL : calloc(1, sizeof *s);
+  struct slab *s = TRY(MALLOC, NULL, calloc(1, sizeof *s));
   if (s) {
     s->next_slab = atomic_load(&slabs);
     atomic_store(&slabs, s);
@@ -148,14 +143,12 @@ static uint32_t slab_size(struct stack_class *c) {
 }
 
 static char *map_slab(size_t bytes) {
-  if (cfiber_fault(FAULT_MMAP))
-    return NULL;
-  void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANON | MAP_STACK | MAP_NORESERVE, -1, 0);
+  const int flags = MAP_PRIVATE | MAP_ANON | MAP_STACK | MAP_NORESERVE;
+  void *p = TRY(MMAP, MAP_FAILED, mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0));
   if (p == MAP_FAILED)
     return NULL;
 #ifdef MADV_NOHUGEPAGE
-  madvise(p, bytes, MADV_NOHUGEPAGE); /* one touched page must not become 2 MiB */
+  TRY(ADVISE, -1, madvise(p, bytes, MADV_NOHUGEPAGE)); /* one touched page must not become 2 MiB */
 #endif
   return p;
 }
@@ -198,7 +191,7 @@ static uint32_t fill_slab(struct cfiber_runtime *rt, struct stack_class *c, stru
   s->runtime = rt;
   s->class = c;
   s->bytes = n * c->stride;
-  s->stacks = cfiber_fault(FAULT_MALLOC) ? NULL : calloc(n, sizeof *s->stacks);
+  s->stacks = TRY(MALLOC, NULL, calloc(n, sizeof *s->stacks));
   s->base = s->stacks ? map_slab(s->bytes) : NULL;
   n = s->base ? cut_slab(rt, c, s, n, error) : 0;
   if (n == 0) {
@@ -306,9 +299,9 @@ void cfiber_stacks_close(struct cfiber_runtime *rt) {
 
 static void give_back(char *lo, char *hi) {
 #if defined(__linux__)
-  madvise(lo, (size_t)(hi - lo), MADV_DONTNEED);
+  TRY(ADVISE, -1, madvise(lo, (size_t)(hi - lo), MADV_DONTNEED));
 #elif defined(MADV_FREE)
-  madvise(lo, (size_t)(hi - lo), MADV_FREE);
+  TRY(ADVISE, -1, madvise(lo, (size_t)(hi - lo), MADV_FREE));
 #else
   (void)lo, (void)hi;
 #endif
@@ -332,7 +325,8 @@ static void find_deep(const struct stack *first, size_t stride, uint32_t n, bool
   for (size_t done = 0; done < pages; done += STEP) {
     size_t count = pages - done < STEP ? pages - done : STEP;
     /* Failing, it is as if all were in use. */
-    if (mincore((void *)(first->lo + done * page), count * page, (void *)resident))
+    char *from = first->lo + done * page;
+    if (TRY(RESIDENT, -1, mincore((void *)from, count * page, (void *)resident)))
       memset(resident, 1, count);
     for (size_t i = 0; i < count; i++) /* bit 0; some systems tell more in the others */
       if ((resident[i] & 1) && (done + i) % period < limit)

@@ -11,6 +11,8 @@
 
 #ifdef __linux__
 
+#include "fault.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -100,7 +102,7 @@ struct reader {
 
 static int next_char(struct reader *r) {
   if (r->at == r->n) {
-    ssize_t n = read(r->fd, r->buf, sizeof r->buf);
+    ssize_t n = TRY(SYMBOL, -1, read(r->fd, r->buf, sizeof r->buf));
     if (n <= 0)
       return EOF;
     r->n = (size_t)n;
@@ -157,17 +159,18 @@ static bool mapped(int fd, uintptr_t address, uint64_t *offset, char *path, size
 /* Opens the file that the address is in. */
 static int open_object(uintptr_t address, uint64_t *offset) {
   char path[1024], exe[1024];
-  int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  int fd = TRY(SYMBOL, -1, open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
   if (fd < 0)
     return -1;
   bool found = mapped(fd, address, offset, path, sizeof path);
-  close(fd);
+  TRY_DONE(CLOSE, -1, close(fd));
   if (!found)
     return -1;
   /* The program's own file can be had even if it has been deleted. */
-  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+  ssize_t n = TRY(SYMBOL, -1, readlink("/proc/self/exe", exe, sizeof exe - 1));
   exe[n < 0 ? 0 : n] = 0;
-  return open(strcmp(path, exe) == 0 ? "/proc/self/exe" : path, O_RDONLY | O_CLOEXEC);
+  const char *file = strcmp(path, exe) == 0 ? "/proc/self/exe" : path;
+  return TRY(SYMBOL, -1, open(file, O_RDONLY | O_CLOEXEC));
 }
 
 bool cfiber_symbol(uintptr_t address, char *name, size_t size) {
@@ -177,16 +180,16 @@ bool cfiber_symbol(uintptr_t address, char *name, size_t size) {
   bool found = false;
   if (fd < 0)
     return false;
-  if (fstat(fd, &st) == 0 && st.st_size > 0) {
+  if (TRY(SYMBOL, -1, fstat(fd, &st)) == 0 && st.st_size > 0) {
     struct image im = {.size = (size_t)st.st_size};
-    void *p = mmap(NULL, im.size, PROT_READ, MAP_PRIVATE, fd, 0);
+    void *p = TRY(SYMBOL, MAP_FAILED, mmap(NULL, im.size, PROT_READ, MAP_PRIVATE, fd, 0));
     if (p != MAP_FAILED) {
       im.base = p;
       found = look_up(&im, offset, name, size);
       munmap(p, im.size);
     }
   }
-  close(fd);
+  TRY_DONE(CLOSE, -1, close(fd));
   return found;
 }
 

@@ -2,6 +2,7 @@
  * thread.c - what a thread of the runtime is: its identity, and its life.
  */
 #include "core.h"
+#include "fault.h"
 #include "poller.h"
 #include "sanitizer.h"
 #include "switch.h"
@@ -77,7 +78,7 @@ static void in_forked_child(void) {
 }
 
 static void register_fork_handler(void) {
-  pthread_atfork(NULL, NULL, in_forked_child);
+  TRY(HANDLER, cfiber_errno(), pthread_atfork(NULL, NULL, in_forked_child));
 }
 
 void cfiber_thread_init(struct cfiber_runtime *rt, uint32_t index) {
@@ -119,10 +120,11 @@ static void find_native_stack(struct cfiber_thread *t) {
 #if defined(__linux__) || defined(__FreeBSD__) || defined(__NetBSD__) || defined(__DragonFly__)
   pthread_attr_t attr;
 #if defined(__linux__)
-  if (pthread_getattr_np(pthread_self(), &attr))
+  if (TRY(STACK_BOUNDS, cfiber_errno(), pthread_getattr_np(pthread_self(), &attr)))
     return;
 #else
-  if (pthread_attr_init(&attr) || pthread_attr_get_np(pthread_self(), &attr))
+  if (TRY(STACK_BOUNDS, cfiber_errno(), pthread_attr_init(&attr)) ||
+      TRY(STACK_BOUNDS, cfiber_errno(), pthread_attr_get_np(pthread_self(), &attr)))
     return;
 #endif
   pthread_attr_getstack(&attr, &t->native_lo, &t->native_size);
@@ -171,8 +173,9 @@ int64_t cfiber_thread_cpu_time(struct cfiber_thread *t) {
 #else
   clockid_t clock;
   struct timespec ts;
-  if (pthread_getcpuclockid((pthread_t)(uintptr_t)t->os_thread, &clock) ||
-      clock_gettime(clock, &ts))
+  if (TRY(CPU_TIME, cfiber_errno(),
+          pthread_getcpuclockid((pthread_t)(uintptr_t)t->os_thread, &clock)) ||
+      TRY(CPU_TIME, -1, clock_gettime(clock, &ts)))
     return -1;
   return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 #endif

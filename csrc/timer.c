@@ -74,8 +74,9 @@ static struct timer_target take(struct timer_heap *h, uint32_t i) {
 #define ENTRIES_OFFSET (CACHE_LINE - sizeof(struct timer_entry))
 
 static struct timer_entry *copy_entries(const struct timer_heap *h, uint32_t cap) {
-  void *p;
-  if (posix_memalign(&p, CACHE_LINE, ENTRIES_OFFSET + cap * sizeof(struct timer_entry)))
+  void *p = NULL;
+  size_t size = ENTRIES_OFFSET + cap * sizeof(struct timer_entry);
+  if (TRY(MALLOC, cfiber_errno(), posix_memalign(&p, CACHE_LINE, size)))
     return NULL;
   struct timer_entry *entries = (struct timer_entry *)((char *)p + ENTRIES_OFFSET);
   if (h->n)
@@ -90,14 +91,12 @@ static void free_entries(struct timer_heap *h) {
 
 static int grow(struct timer_heap *h) {
   uint32_t cap = h->cap ? h->cap * 2 : 64;
-  if (cfiber_fault(FAULT_MALLOC))
-    return ENOMEM;
   /* Those that succeed may stay when the next one fails: they are only larger than needed. */
-  void *places = realloc(h->places, cap * sizeof *h->places);
+  void *places = TRY(MALLOC, NULL, realloc(h->places, cap * sizeof *h->places));
   if (!places)
     return ENOMEM;
   h->places = places;
-  void *targets = realloc(h->targets, cap * sizeof *h->targets);
+  void *targets = TRY(MALLOC, NULL, realloc(h->targets, cap * sizeof *h->targets));
   if (!targets)
     return ENOMEM;
   h->targets = targets;

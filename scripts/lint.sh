@@ -63,6 +63,8 @@ cmd_lint() {
       if ! compile $c build/lint/$c $(core_flags $c) -O2 -Werror ||
         ! compile $c build/lint/$c-cgo $(core_flags $c) -O2 -Werror -DCFIBER_CGO; then
         bad=1
+      elif ! check_sites build/lint/$c-cgo; then
+        bad=1
       fi
     fi
   done
