@@ -204,15 +204,19 @@ static uint32_t fill_slab(struct cfiber_runtime *rt, struct stack_class *c, stru
   return n;
 }
 
-/* Adds a cold slab to the class. The runtime's memory lock is held. */
+/*
+ * Adds a cold slab to the class. The runtime's memory lock is held. errno stays, for this may be
+ * part of a yield, and some of the calls made here may fail without a slab's being the worse.
+ */
 static int add_slab(struct cfiber_runtime *rt, struct stack_class *c) {
-  int error = ENOMEM;
+  int error = ENOMEM, saved = cfiber_errno();
   cfiber_lock(&slabs_lock);
   struct slab *s = slab_record();
   uint32_t n = s ? fill_slab(rt, c, s, &error) : 0;
   if (s)
     atomic_store_explicit(&s->n, n, memory_order_release);
   cfiber_unlock(&slabs_lock);
+  cfiber_fail(saved);
   if (n == 0)
     return error;
   s->free = NULL;

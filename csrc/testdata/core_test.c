@@ -529,6 +529,28 @@ static intptr_t errno_is_per_fiber(void *unused) {
   return 0;
 }
 
+/* A yield for which a slab of stacks had to be made, on a system that takes no advice on memory. */
+static intptr_t errno_over_new_stacks(void *unused) {
+  (void)unused;
+  enum { N = 2 * STACK_CACHE };
+  cfiber_t *f[N];
+  cfiber_fault_set(FAULT_ADVISE, EINVAL, 1, UINT32_MAX);
+  for (int i = 0; i < N; i++)
+    f[i] = go(sleep_long, NULL);
+  for (int i = 0; i < N; i++) {
+    errno = EDOM;
+    cfiber_yield();
+    CHECK(errno == EDOM);
+  }
+  CHECK(cfiber_fault_calls(FAULT_ADVISE) > 0);
+  cfiber_fault_set(FAULT_ADVISE, 0, 0, 0);
+  for (int i = 0; i < N; i++) {
+    cfiber_cancel(f[i]);
+    CHECK(joined(f[i]) == -ECANCELED);
+  }
+  return 0;
+}
+
 /* ---- Join and detach
  * ---------------------------------------------------------------------------------- */
 
@@ -1367,6 +1389,7 @@ int main(int argc, char **argv) {
   run(timers_are_cleared, 1, 0);
   run(timers_in_order, 1, 0);
   run(warm_pool, 1, 0);
+  run(errno_over_new_stacks, 1, 0);
   run(fair_turns, 1, 0);
   run(lone_fiber, 2, 0);
   run(chain_of_joins, 1, 0);
