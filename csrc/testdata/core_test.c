@@ -24,9 +24,8 @@ static intptr_t count(void *p) {
   return atomic_fetch_add((_Atomic int *)p, 1);
 }
 
-static intptr_t sleep_long(void *p) {
-  if (p)
-    atomic_store((_Atomic int *)p, 1);
+static intptr_t sleep_long(void *unused) {
+  (void)unused;
   return cfiber_sleep(INT64_MAX) ? -errno : 0;
 }
 
@@ -238,14 +237,11 @@ static void *cancel_from_thread(void *p) {
 static intptr_t awake_thread_is_not_woken(void *unused) {
   (void)unused;
   struct cfiber_thread *t = cfiber_thread_self();
-  _Atomic int started[10];
   cfiber_t *f[10];
-  for (int i = 0; i < 10; i++) {
-    atomic_store(&started[i], 0);
-    f[i] = go(sleep_long, &started[i]);
-  }
   for (int i = 0; i < 10; i++)
-    until(&started[i]);
+    f[i] = go(sleep_long, NULL);
+  for (int i = 0; i < 10; i++)
+    until_waits(f[i]);
   uint64_t n;
   pthread_t thread;
   while (read(t->poller.wake_fd, &n, sizeof n) > 0)
@@ -270,7 +266,7 @@ static intptr_t stale_event(void *unused) {
   CHECK(pipe(fds) == 0);
   struct reading r = {.fd = fds[0]};
   cfiber_t *f = go(read_one, &r);
-  until(&r.started);
+  until_waits(f);
   CHECK(!t->local.head);
   for (uint32_t generation = 2; generation < 10; generation++)
     cfiber_fd_event(t, fds[0], generation, 1, 1);
@@ -289,7 +285,7 @@ static intptr_t stale_event(void *unused) {
   if (next[0] == fds[0]) {
     r = (struct reading){.fd = next[0]};
     f = go(read_one, &r);
-    until(&r.started);
+    until_waits(f);
     cfiber_fd_event(t, next[0], 1, 1, 1);
     CHECK(!t->local.head);
     put(next[1], 6);
@@ -352,9 +348,8 @@ static intptr_t closed_and_reused(void *unused) {
 static intptr_t one_end(void *unused) {
   (void)unused;
   struct cfiber_thread *t = cfiber_thread_self();
-  _Atomic int started = 0;
-  cfiber_t *f = go(sleep_long, &started);
-  until(&started);
+  cfiber_t *f = go(sleep_long, NULL);
+  until_waits(f);
   uint64_t epoch = epoch_of(f);
   CHECK(!cfiber_wake(t, f, epoch - 1, WAKE_EVENT)); /* late */
   CHECK(!cfiber_claim(f, epoch + 1, WAKE_EVENT));
@@ -390,7 +385,7 @@ static intptr_t edge_before_wait(void *unused) {
   CHECK(pipe(fds) == 0);
   struct reading r = {.fd = fds[0]};
   cfiber_t *f = go(read_one, &r);
-  until(&r.started); /* registered, for the first time */
+  until_waits(f); /* registered, for the first time */
   put(fds[1], 1);
   CHECK(joined(f) == 1);
   struct fd_attempt a = {0};
@@ -403,7 +398,7 @@ static intptr_t edge_before_wait(void *unused) {
   /* What has arrived is not lost to a cancel that comes after it (fault 19). */
   r = (struct reading){.fd = fds[0]};
   f = go(read_one, &r);
-  until(&r.started);
+  until_waits(f);
   put(fds[1], 2);
   cfiber_fd_event(t, fds[0], 1, 1, 0);
   CHECK(cfiber_cancel(f) == 0);
@@ -841,13 +836,13 @@ static void *cancel_one(void *p) {
 /* Nor do fibers that yield to each other keep events and what others hand over waiting (S13). */
 static intptr_t yielders_do_not_starve(void *unused) {
   (void)unused;
-  _Atomic int stop = 0, started = 0;
+  _Atomic int stop = 0;
   int fds[2];
   CHECK(pipe(fds) == 0);
   struct reading r = {.fd = fds[0]};
-  cfiber_t *reader = go(read_one, &r), *sleeper = go(sleep_long, &started);
-  until(&r.started);
-  until(&started);
+  cfiber_t *reader = go(read_one, &r), *sleeper = go(sleep_long, NULL);
+  until_waits(reader);
+  until_waits(sleeper);
   cfiber_t *f = go(yield_until_set, &stop), *g = go(yield_until_set, &stop);
   put(fds[1], 3);
   CHECK(joined(reader) == 3); /* the poller is asked */
@@ -923,9 +918,8 @@ static intptr_t lone_thread(void *unused) {
 
 static intptr_t native_calls(void *unused) {
   (void)unused;
-  _Atomic int started = 0;
-  cfiber_t *other = go(sleep_long, &started);
-  until(&started);
+  cfiber_t *other = go(sleep_long, NULL);
+  until_waits(other);
   struct cfiber_thread *t = cfiber_thread_self();
   uint64_t switches = atomic_load(&t->switches);
   CHECK(cfiber_on_native_stack(on_native, other) == 11);
@@ -1088,7 +1082,7 @@ static intptr_t connect_under_reader(void *unused) {
   CHECK(getsockname(b, (struct sockaddr *)&addr, &len) == 0);
   struct reading r = {.fd = a};
   cfiber_t *f = go(read_one, &r);
-  until(&r.started);
+  until_waits(f);
   CHECK(cfiber_connect(a, (struct sockaddr *)&addr, len) == 0);
   CHECK(getsockname(a, (struct sockaddr *)&addr, &len) == 0);
   CHECK(cfiber_sendto(b, "\5", 1, 0, (struct sockaddr *)&addr, len) == 1);
@@ -1118,12 +1112,10 @@ static int full_listener(struct sockaddr_in *addr, int *fillers, int n) {
 struct connecting {
   int fd;
   struct sockaddr_in addr;
-  _Atomic int started;
 };
 
 static intptr_t connect_it(void *p) {
   struct connecting *c = p;
-  atomic_store(&c->started, 1);
   return cfiber_connect(c->fd, (struct sockaddr *)&c->addr, sizeof c->addr) ? -errno : 0;
 }
 
@@ -1149,7 +1141,7 @@ static intptr_t slow_connect(void *unused) {
     cfiber_deadline(0);
   }
   cfiber_t *f = go(connect_it, &c);
-  until(&c.started);
+  until_waits(f);
   CHECK(cfiber_close(l) == 0); /* the next attempt of the kernel, after a second, is refused */
   CHECK(is_refused(joined(f)));
   CHECK(!(fcntl(c.fd, F_GETFL) & O_NONBLOCK));
@@ -1207,7 +1199,7 @@ static intptr_t accepted_is_new(void *unused) {
   CHECK(pipe(fds) == 0);
   struct reading r = {.fd = fds[0]};
   cfiber_t *f = go(read_one, &r);
-  until(&r.started);
+  until_waits(f);
   put(fds[1], 1);
   CHECK(joined(f) == 1);
   close(fds[0]); /* not by cfiber_close: what is known of the number stays */
@@ -1215,7 +1207,7 @@ static intptr_t accepted_is_new(void *unused) {
   CHECK(s == fds[0]); /* the lowest there is */
   r = (struct reading){.fd = s};
   f = go(read_one, &r);
-  until(&r.started);
+  until_waits(f);
   CHECK(t->timers.n == 0);
   put(c, 2);
   CHECK(joined(f) == 2);

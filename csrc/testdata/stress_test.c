@@ -51,7 +51,7 @@ struct self {
   cfiber_t *fiber;
   uint64_t random;
   bool may_fail; /* it may have been cancelled */
-  _Atomic int running, reading;
+  _Atomic int running;
   uint64_t canary[CANARY];
 };
 
@@ -150,17 +150,6 @@ static intptr_t reader(void *p) {
   back(&s, (uint64_t)fd);
   atomic_fetch_add(&ended, 1);
   return n < 0 ? -errno : n == 0 ? 1000 : c;
-}
-
-struct fd_watch {
-  int fd;
-  _Atomic int *started;
-};
-
-static intptr_t waiter(void *p) {
-  struct fd_watch *w = p;
-  atomic_store(w->started, 1);
-  return reader(&w->fd);
 }
 
 static intptr_t sum_below(void *p) {
@@ -273,16 +262,13 @@ static void step_close_under_reader(struct self *s, uint64_t seed) {
   int fds[2];
   if (!open_pair(s, fds))
     return;
-  atomic_store(&s->reading, 0);
-  struct fd_watch w = {fds[0], &s->reading};
-  cfiber_t *f = cfiber_spawn(waiter, &w, NULL);
+  cfiber_t *f = cfiber_spawn(reader, &fds[0], NULL);
   CHECK(f);
   int way = (int)any(s, single ? 3 : 2);
   cfiber_shield(1);
   if (way == 2) {
     /* Only where it is known to wait: else it might find the number's next owner. */
-    while (!atomic_load(&s->reading))
-      cfiber_yield();
+    until_waits(f);
     CHECK(cfiber_close(fds[0]) == 0);
   } else if (way == 1) {
     CHECK(cfiber_close(fds[1]) == 0);
