@@ -26,11 +26,16 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       that is there; with one of them, the sanitizers address, thread and
                       undefined, ucontext (instead of the assembly), and valgrind; kqueue and
                       kqueue-pipe (the poller of macOS and the BSDs, on Linux by libkqueue);
+                      chaos, chaos-address and chaos-thread (as by the command below, for
+                      $CFIBER_CHAOS_SEEDS seeds, 3, from $CFIBER_CHAOS_SEED on, 1);
                       and other architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x,
                       and loong64, of which only the switch is tested
   soak [ARGUMENT...]  run a mixed load, and check that nothing is wrong or has grown at the end:
                       -for DURATION (60s), -seed N, -threads N, -report FILE
   cover               run the C and the Go tests, and print for each file what they have reached
+  chaos [--seeds N] [--from SEED] [TEST...]
+                      run the C tests with a core that yields, delays and fails by chance,
+                      for N seeds (200) from SEED on (csrc/chaos.h)
   cross               check that all compiles for macOS, which wants zig (as $ZIG, or in the
                       path), the assembly for the BSDs, which wants clang, and the Go code
                       for the BSDs. Nothing of it is run
@@ -106,6 +111,8 @@ cmd_demo() {
 . scripts/ctest.sh
 # shellcheck source=scripts/purego.sh
 . scripts/purego.sh
+# shellcheck source=scripts/chaos.sh
+. scripts/chaos.sh
 # shellcheck source=scripts/sites.sh
 . scripts/sites.sh
 # shellcheck source=scripts/lint.sh
@@ -120,7 +127,7 @@ cmd_demo() {
 . scripts/bench.sh
 
 case ${1:-} in
-  lib | test | check | ctest | soak | cover | cross | demo | bench | lint | fmt | deps)
+  lib | test | check | ctest | chaos | soak | cover | cross | demo | bench | lint | fmt | deps)
     command=$1
     shift
     "cmd_$command" "$@"

@@ -26,6 +26,7 @@ int cfiber_sleep(int64_t ns) {
       sleep_on_thread(ns);
     return 0;
   }
+  CHAOS_YIELD(t);
   struct cfiber *f = t->current;
   int e = cfiber_pending(f);
   if (e)

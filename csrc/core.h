@@ -18,6 +18,7 @@
 #define _GNU_SOURCE 1
 #endif
 
+#include "chaos.h"
 #include "include/cfiber.h"
 
 #include <errno.h>
@@ -641,6 +642,7 @@ void cfiber_lock_slow(_Atomic(uint32_t) *lock);
 static inline void cfiber_lock(_Atomic(uint32_t) *lock) {
   if (UNLIKELY(atomic_exchange_explicit(lock, 1, memory_order_acquire)))
     cfiber_lock_slow(lock);
+  CHAOS_DELAY(LOCKED);
 }
 
 static inline void cfiber_unlock(_Atomic(uint32_t) *lock) {

@@ -2,7 +2,8 @@
  * fault.h - a named site at every system call and allocation of the core.
  *
  * Tests arm a site, and the calls that pass it fail (cfiber_fault_set). This is always
- * compiled in: one predicted branch before something that costs a microsecond.
+ * compiled in: one predicted branch before something that costs a microsecond. With
+ * CFIBER_CHAOS any site may fail by chance, see chaos.h.
  *
  * scripts/sites.sh, a part of lint, sees to it that no call goes without a site.
  */
@@ -76,7 +77,15 @@ void cfiber_fault_set(enum fault_site site, int error, uint32_t first, uint32_t 
 /* How often an armed site has been passed since cfiber_fault_set. */
 uint32_t cfiber_fault_calls(enum fault_site site);
 
+#ifdef CFIBER_CHAOS
+bool cfiber_chaos_fault(enum fault_site site); /* chaos.c */
+#endif
+
 static inline bool cfiber_fault(enum fault_site site) {
+#ifdef CFIBER_CHAOS
+  if (cfiber_chaos_fault(site))
+    return true;
+#endif
   bool armed = atomic_load_explicit(&cfiber_faults_armed[site], memory_order_relaxed);
   return __builtin_expect(armed, 0) && cfiber_fault_take(site);
 }

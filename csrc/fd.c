@@ -133,6 +133,7 @@ static struct fd_entry *find_or_make(struct cfiber_runtime *rt, int fd, int *err
   struct fd_entry *chunk = cfiber_map_zeroed(CHUNK_ENTRIES * sizeof *chunk), *none = NULL;
   if (!chunk)
     return NULL;
+  CHAOS_DELAY(CHUNK);
   if (!atomic_compare_exchange_strong(&rt->fds->chunks[(uint32_t)fd / CHUNK_ENTRIES], &none, chunk))
     munmap(chunk, CHUNK_ENTRIES * sizeof *chunk);
   return find(rt, fd);
@@ -271,6 +272,7 @@ void cfiber_fd_pass(struct cfiber_runtime *rt, int fd, enum direction dir,
   struct fd_entry *entry;
   if (!a->woken || !(entry = find(rt, fd)))
     return;
+  CHAOS_DELAY(PASS);
   cfiber_lock(&entry->lock);
   wake_waiters(cfiber_thread_self(), &entry->waiters[dir], WAKE_EVENT, false);
   cfiber_unlock(&entry->lock);
@@ -281,6 +283,7 @@ static int enlist(struct cfiber_thread *t, struct fd_entry *entry, int fd, enum 
                   struct fd_attempt *a, struct waiter *w, bool *changed, bool *old) {
   int e = 0;
   *old = false;
+  CHAOS_DELAY(ENLIST);
   cfiber_lock(&entry->lock);
   if (a->waited && atomic_load_explicit(&entry->closes, memory_order_relaxed) != a->closes)
     e = EBADF; /* while it was looking again */
@@ -290,6 +293,7 @@ static int enlist(struct cfiber_thread *t, struct fd_entry *entry, int fd, enum 
   cfiber_unlock(&entry->lock);
   a->recheck = false;
   a->waited = true;
+  CHAOS_DELAY(ENLISTED);
   return e;
 }
 
@@ -470,11 +474,13 @@ void cfiber_fd_event(struct cfiber_thread *t, int fd, uint32_t generation, enum 
     return;
   enum readiness ready[2] = {[DIR_READ] = readable, [DIR_WRITE] = writable};
   struct cfiber_thread *self = cfiber_thread_self();
+  CHAOS_DELAY(EDGE);
   cfiber_lock(&entry->lock);
   for (int dir = 0; dir < 2 && entry->owner && entry->generation == generation; dir++) {
     if (!ready[dir])
       continue;
     atomic_fetch_add_explicit(&entry->sequence[dir], 1, memory_order_release);
+    CHAOS_DELAY(COUNT_EDGE);
     if (dir == DIR_READ && ready[dir] == READY_FOR_GOOD) { /* there will be no edge for the end */
       atomic_store_explicit(&entry->kind, KIND_OTHER, memory_order_relaxed);
       atomic_store_explicit(&entry->drained, 0, memory_order_relaxed);
@@ -510,9 +516,11 @@ static void renounce_everywhere(int fd, enum wake_reason reason) {
  */
 int cfiber_close(int fd) {
   renounce_everywhere(fd, WAKE_CLOSED);
+  CHAOS_DELAY(CLOSE);
   int e = TRY_DONE(CLOSE, -1, close(fd)) ? cfiber_errno() : 0;
   if (e == EBADF)
     return cfiber_fail(e);
+  CHAOS_DELAY(CLOSED);
   renounce_everywhere(fd, WAKE_RECHECK);
   return e && e != EINTR ? cfiber_fail(e) : 0;
 }

@@ -190,6 +190,7 @@ cfiber_t *cfiber_spawn(cfiber_func fn, void *arg, const struct cfiber_attr *attr
     atomic_store_explicit(&f->queued, QUEUE_CLAIMABLE, memory_order_relaxed);
   cfiber_count(&t->spawned);
   cfiber_ready(t, f);
+  CHAOS_DELAY(SPAWN);
   /* Whoever closes the runtime sets this, then cancels those that are live. */
   if (UNLIKELY(atomic_load_explicit(&rt->closing, memory_order_seq_cst)))
     cfiber_cancel(f);
@@ -221,6 +222,7 @@ static struct cfiber *straight_to_joiner(struct cfiber_thread *t, struct cfiber 
   uint64_t epoch = atomic_load_explicit(&joiner->join_epoch, memory_order_acquire);
   if (!epoch || fiber_migratable(joiner) || joiner->thread != t)
     return NULL;
+  CHAOS_DELAY(STRAIGHT);
   if ((++t->straight & STRAIGHT_MAX) == 0 && t->local.head)
     return NULL;
   return cfiber_claim(joiner, epoch, WAKE_EVENT) ? joiner : NULL;
@@ -280,10 +282,12 @@ static void tell_host(struct cfiber_thread *t) {
 static void publish_to_go(struct cfiber_thread *t, struct cfiber *f) {
   struct cfiber_runtime *rt = f->runtime;
   uintptr_t old = atomic_load_explicit(&rt->completions, memory_order_relaxed);
-  do
+  do {
     f->next = (struct cfiber *)old;
-  while (!atomic_compare_exchange_weak_explicit(&rt->completions, &old, (uintptr_t)f,
-                                                memory_order_seq_cst, memory_order_relaxed));
+    CHAOS_DELAY(COMPLETION);
+  } while (!atomic_compare_exchange_weak_explicit(&rt->completions, &old, (uintptr_t)f,
+                                                  memory_order_seq_cst, memory_order_relaxed));
+  CHAOS_DELAY(TELL);
   tell_host(t);
 }
 
@@ -293,10 +297,12 @@ static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
     cfiber_fiber_release(t, f);
     return;
   }
+  CHAOS_DELAY(FINISHING);
   /* From the store on, f is the joiner's to free, and the joiner may go on. */
   uint64_t epoch = j > JOINER_LAST_VALUE ? atomic_load(&((struct cfiber *)j)->join_epoch) : 0;
   atomic_store_explicit(&f->joiner, j == JOINER_NONE ? JOINER_FINISHED : JOINER_JOINED,
                         memory_order_release);
+  CHAOS_DELAY(FINISHED);
   if (j == JOINER_THREAD) {
     cfiber_wake_joining_threads();
   } else if (j > JOINER_LAST_VALUE) {
@@ -306,6 +312,7 @@ static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
 
 /* Frees the stack of an ended fiber, and counts it. */
 static void release(struct cfiber_thread *t, struct cfiber *f) {
+  CHAOS_DELAY(END);
   if (f->stack) {
     sanitizer_fiber_end(f);
     atomic_store_explicit(&f->stack->owner, NULL, memory_order_relaxed);
@@ -320,6 +327,7 @@ static void release(struct cfiber_thread *t, struct cfiber *f) {
 
 void cfiber_fiber_finish_joined(struct cfiber_thread *t, struct cfiber *f) {
   release(t, f);
+  CHAOS_DELAY(FINISHED);
   atomic_store_explicit(&f->joiner, JOINER_JOINED, memory_order_release);
 }
 

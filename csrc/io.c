@@ -28,7 +28,7 @@ static int wait_on_thread(int fd, enum direction dir) {
 static ssize_t run_on_thread(struct io *io) {
   io->may_block = true;
   for (;;) {
-    ssize_t n = io->attempt(io);
+    ssize_t n = CHAOS_ATTEMPT(io);
     if (n == -EINTR)
       continue;
     if (n != -EAGAIN || io->no_wait)
@@ -51,6 +51,7 @@ static ssize_t run(struct io *io) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
   if (!t)
     return run_on_thread(io);
+  CHAOS_YIELD(t);
   int e = cfiber_pending(t->current);
   if (e)
     return -e;
@@ -60,12 +61,14 @@ static ssize_t run(struct io *io) {
   for (;;) {
     if ((e = cfiber_fd_attempt(rt, io->fd, io->dir, &a)) != 0)
       return -e;
+    CHAOS_DELAY(ATTEMPT);
     io->socket = a.socket;
-    n = a.drained && io->drains ? -EAGAIN : io->attempt(io);
+    n = a.drained && io->drains ? -EAGAIN : CHAOS_ATTEMPT(io);
     if (n == -EINTR)
       continue;
     if (n != -EAGAIN || io->no_wait)
       break;
+    CHAOS_DELAY(EMPTY);
     e = cfiber_fd_wait(t, io->fd, io->dir, &a);
     t = cfiber_thread_self();
     if (e == EPERM) {
@@ -82,6 +85,7 @@ static ssize_t run(struct io *io) {
   if (io->drains && n > 0 && (size_t)n < length(io->iov, (size_t)io->iovcnt))
     cfiber_fd_drained(rt, io->fd, &a);
   cfiber_fd_pass(rt, io->fd, io->dir, &a);
+  CHAOS_YIELD(t);
   if (++t->ops >= OPS_BUDGET)
     cfiber_reschedule(t);
   return n;
@@ -321,6 +325,7 @@ static int wait_connected(int fd) {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     if (TRY(POLL, -1, poll(&p, 1, 0)) > 0)
       return 0;
+    CHAOS_DELAY(EMPTY);
     if ((e = cfiber_fd_wait(t, fd, DIR_WRITE, &a)) != 0)
       return e;
     t = cfiber_thread_self();
@@ -329,6 +334,8 @@ static int wait_connected(int fd) {
 
 int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
+  if (t)
+    CHAOS_YIELD(t);
   int e = t ? cfiber_pending(t->current) : 0;
   if (e)
     return cfiber_fail(e);
@@ -431,6 +438,7 @@ static int poll_on_fiber(struct cfiber_thread *t, struct pollfd *fds, nfds_t n, 
       return ready;
     if (when != INT64_MAX && cfiber_now() >= when)
       return 0;
+    CHAOS_DELAY(EMPTY);
     struct cfiber *f = t->current;
     int64_t deadline = f->deadline && f->deadline < when ? f->deadline : when;
     int e = cfiber_fd_wait_any(t, interests, n, deadline);
@@ -447,6 +455,7 @@ int cfiber_poll(struct pollfd *fds, nfds_t n, int timeout) {
     return cfiber_fail(EFAULT);
   if (!t)
     return poll_on_thread(fds, n, timeout);
+  CHAOS_YIELD(t);
   int e = cfiber_pending(t->current);
   if (e)
     return cfiber_fail(e);

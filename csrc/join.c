@@ -54,6 +54,7 @@ enum engagement { REFUSED, ENGAGED, ENDED };
 static enum engagement engage(struct cfiber *f, uintptr_t joiner) {
   for (;;) {
     uintptr_t j = joiner_of(f);
+    CHAOS_DELAY(ENGAGE);
     if (j == JOINER_NONE && set_joiner(f, j, joiner))
       return ENGAGED;
     if (j == JOINER_FINISHED && set_joiner(f, j, JOINER_JOINED))
@@ -95,6 +96,7 @@ static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *r
   }
   if (engage(f, JOINER_THREAD) == REFUSED)
     return cfiber_fail(EINVAL);
+  CHAOS_DELAY(ENGAGED);
   pthread_mutex_lock(&thread_join_mutex);
   while (!has_ended(f))
     pthread_cond_wait(&thread_join_cond, &thread_join_mutex);
@@ -107,6 +109,7 @@ static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *r
 /* Makes f, which is on a ring, this thread's to start. */
 static bool claim(struct cfiber_thread *t, struct cfiber *f) {
   uint8_t claimable = QUEUE_CLAIMABLE;
+  CHAOS_DELAY(CLAIM);
   if (ring_pop_if(t, f)) {
     atomic_store_explicit(&f->queued, QUEUE_NONE, memory_order_relaxed);
     return true;
@@ -177,6 +180,7 @@ void cfiber_settle(struct cfiber_thread *t, struct cfiber *f) {
   while (called) {
     struct cfiber *caller = f->caller;
     called = take_called(caller);
+    CHAOS_DELAY(SETTLE);
     bool canceled;
     uint64_t epoch = cfiber_arm_caller(caller, &canceled);
     atomic_store_explicit(&caller->join_epoch, epoch, memory_order_relaxed); /* f ends here */
@@ -209,7 +213,9 @@ static int join_by_waiting(struct cfiber_thread *t, struct cfiber *me, struct cf
   uint64_t epoch = cfiber_arm(me);
   if (!epoch)
     return ECANCELED;
+  CHAOS_DELAY(JOIN_ARMED);
   CFIBER_ANNOUNCE(&me->join_epoch, epoch);
+  CHAOS_DELAY(JOIN_EPOCH);
   if (atomic_load(&f->joiner) != (uintptr_t)me) {
     if (!cfiber_disarm(me, epoch))
       cfiber_park(t, me);
@@ -245,6 +251,8 @@ int cfiber_join(cfiber_t *f, intptr_t *result) {
   if (engagement == REFUSED)
     return cfiber_fail(EINVAL);
   if (engagement == ENGAGED) {
+    CHAOS_DELAY(ENGAGED);
+    CHAOS_YIELD(t);
     int e = await_end(t, me, f);
     if (e && set_joiner(f, (uintptr_t)me, JOINER_NONE))
       return cfiber_fail(e);

@@ -36,6 +36,7 @@ static uint64_t arm(struct cfiber *f, uint64_t shielded) {
       return 0;
     uint64_t epoch = (old >> WAIT_EPOCH_SHIFT) + 1;
     word = epoch << WAIT_EPOCH_SHIFT | (old & (WAIT_CANCEL | WAIT_LIVE)) | shielded | WAIT_ARMED;
+    CHAOS_DELAY(ARM);
   } while (!atomic_compare_exchange_weak_explicit(&f->wait, &old, word, memory_order_seq_cst,
                                                   memory_order_relaxed));
   return word >> WAIT_EPOCH_SHIFT;
@@ -50,7 +51,9 @@ static void settle_first(struct cfiber *f) {
 
 uint64_t cfiber_arm(struct cfiber *f) {
   settle_first(f);
-  return arm(f, f->shield ? WAIT_SHIELDED : 0);
+  uint64_t epoch = arm(f, f->shield ? WAIT_SHIELDED : 0);
+  CHAOS_DELAY(ARMED);
+  return epoch;
 }
 
 uint64_t cfiber_arm_caller(struct cfiber *f, bool *canceled) {
@@ -67,6 +70,7 @@ static bool end_wait(struct cfiber *f, uint64_t epoch, enum wake_reason reason, 
     if (old >> WAIT_EPOCH_SHIFT != epoch || (state != WAIT_ARMED && state != WAIT_PARKED))
       return false;
     word = (old & ~(WAIT_STATE | WAIT_REASON)) | WAIT_WOKEN | (uint64_t)reason << WAIT_REASON_SHIFT;
+    CHAOS_DELAY(WAKE);
   } while (!atomic_compare_exchange_weak_explicit(&f->wait, &old, word, memory_order_seq_cst,
                                                   memory_order_relaxed));
   *before = old;
@@ -75,6 +79,7 @@ static bool end_wait(struct cfiber *f, uint64_t epoch, enum wake_reason reason, 
 
 /* The winner of a wait makes its fiber ready, unless the fiber's thread will. */
 static void ready_after(struct cfiber_thread *self, struct cfiber *f, uint64_t before) {
+  CHAOS_DELAY(WOKEN);
   if (!fiber_migratable(f) || (before & WAIT_STATE) == WAIT_PARKED)
     cfiber_ready(self, f);
 }
@@ -105,6 +110,7 @@ enum wake_reason cfiber_wake_reason(const struct cfiber *f) {
 
 enum wake_reason cfiber_park(struct cfiber_thread *t, struct cfiber *f) {
   t->ops = 0;
+  CHAOS_DELAY(PARK);
   cfiber_switch_away(t, f, cfiber_next(t), fiber_migratable(f) ? POST_PARK : POST_NONE);
   return cfiber_wake_reason(f);
 }
@@ -130,6 +136,7 @@ static void confirm_parked(struct cfiber_thread *t, struct cfiber *f) {
       cfiber_ready(t, f);
       return;
     }
+    CHAOS_DELAY(PARKED);
   } while (!atomic_compare_exchange_weak_explicit(&f->wait, &old, (old & ~WAIT_STATE) | WAIT_PARKED,
                                                   memory_order_seq_cst, memory_order_relaxed));
 }
@@ -137,6 +144,7 @@ static void confirm_parked(struct cfiber_thread *t, struct cfiber *f) {
 void cfiber_post(struct cfiber_thread *t) {
   enum post_action post = t->post;
   t->post = POST_NONE;
+  CHAOS_DELAY(LEFT);
   switch (post) {
   case POST_NONE:
     break;
@@ -169,6 +177,7 @@ int cfiber_cancel(cfiber_t *f) {
     if (ends)
       word = (word & ~(WAIT_STATE | WAIT_REASON)) | WAIT_WOKEN |
              (uint64_t)WAKE_CANCEL << WAIT_REASON_SHIFT;
+    CHAOS_DELAY(CANCEL);
   } while (!atomic_compare_exchange_weak_explicit(&f->wait, &old, word, memory_order_seq_cst,
                                                   memory_order_relaxed));
   if (ends)

@@ -70,8 +70,9 @@ static int wait_events(int fd, struct epoll_event *events, int64_t timeout) {
   if (timeout > 0 && !atomic_load_explicit(&missing, memory_order_relaxed)) {
     struct timespec ts = {.tv_sec = (time_t)(timeout / NS_PER_S),
                           .tv_nsec = (long)(timeout % NS_PER_S)};
-    int n = TRY(POLLER_WAIT, -1,
-                (int)syscall(SYS_epoll_pwait2, fd, events, POLLER_EVENTS, &ts, NULL, 0));
+    int n =
+        TRY(POLLER_WAIT, -1,
+            (int)syscall(SYS_epoll_pwait2, fd, events, CHAOS_MOST(POLLER_EVENTS), &ts, NULL, 0));
     if (n >= 0 || cfiber_errno() != ENOSYS)
       return n;
     atomic_store_explicit(&missing, true, memory_order_relaxed);
@@ -79,7 +80,7 @@ static int wait_events(int fd, struct epoll_event *events, int64_t timeout) {
 #endif
   int64_t ms = timeout <= 0 ? timeout : (timeout + NS_PER_MS - 1) / NS_PER_MS;
   int most = ms < 0 ? -1 : ms > INT32_MAX ? INT32_MAX : (int)ms;
-  return TRY(POLLER_WAIT, -1, epoll_wait(fd, events, POLLER_EVENTS, most));
+  return TRY(POLLER_WAIT, -1, epoll_wait(fd, events, CHAOS_MOST(POLLER_EVENTS), most));
 }
 
 int cfiber_poller_wait(struct cfiber_thread *t, int64_t timeout) {

@@ -22,6 +22,7 @@ static inline bool ring_push(struct cfiber_thread *t, struct cfiber *f) {
   if (tail - head >= RING_SIZE)
     return false;
   atomic_store_explicit(&t->ring[tail % RING_SIZE], (uintptr_t)f, memory_order_relaxed);
+  CHAOS_DELAY(RING_PUSH);
   atomic_store_explicit(&t->ring_tail, tail + 1, memory_order_seq_cst);
   return true;
 }
@@ -32,6 +33,7 @@ static inline struct cfiber *ring_pop(struct cfiber_thread *t) {
   uint32_t head = atomic_load_explicit(&t->ring_head, memory_order_acquire);
   while (head != tail) {
     uintptr_t f = atomic_load_explicit(&t->ring[head % RING_SIZE], memory_order_relaxed);
+    CHAOS_DELAY(RING_POP);
     if (atomic_compare_exchange_weak_explicit(&t->ring_head, &head, head + 1, memory_order_acq_rel,
                                               memory_order_acquire))
       return (struct cfiber *)f;
@@ -57,6 +59,7 @@ static inline uint32_t ring_pop_all(struct cfiber_thread *t, struct cfiber **out
     for (uint32_t i = head; i != tail; i++)
       out[i - head] =
           (struct cfiber *)atomic_load_explicit(&t->ring[i % RING_SIZE], memory_order_relaxed);
+    CHAOS_DELAY(RING_POP);
   } while (!atomic_compare_exchange_weak_explicit(&t->ring_head, &head, tail, memory_order_acq_rel,
                                                   memory_order_acquire));
   return tail - head;
@@ -93,6 +96,7 @@ static inline uint32_t ring_grab(struct cfiber_thread *from, struct cfiber **out
     for (uint32_t i = 0; i < n; i++)
       out[i] = (struct cfiber *)atomic_load_explicit(&from->ring[(head + i) % RING_SIZE],
                                                      memory_order_relaxed);
+    CHAOS_DELAY(RING_GRAB);
     if (atomic_compare_exchange_strong_explicit(&from->ring_head, &head, head + n,
                                                 memory_order_acq_rel, memory_order_relaxed))
       return n;

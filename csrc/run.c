@@ -55,6 +55,7 @@ static int start_thread(struct host *h) {
     return e;
   }
   h->nthreads++;
+  CHAOS_DELAY(RESERVED);
   atomic_store(&rt->active, i + 1);
   return 0;
 }
@@ -89,6 +90,7 @@ static int await_end(struct host *h, intptr_t *result) {
 static void stop_threads(struct host *h) {
   struct cfiber_runtime *rt = h->rt;
   atomic_store(&rt->stop, 1);
+  CHAOS_DELAY(STOP);
   for (uint32_t i = 0; i < h->nthreads; i++)
     cfiber_poller_wake(&rt->threads[i].poller);
   for (uint32_t i = 0; i < h->nthreads; i++)

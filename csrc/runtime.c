@@ -103,6 +103,7 @@ void cfiber_notify(struct cfiber_runtime *rt) {
   if (atomic_load_explicit(&rt->notified, memory_order_seq_cst) ||
       atomic_exchange(&rt->notified, 1))
     return;
+  CHAOS_DELAY(NOTIFY);
   /* An eventfd takes the eight bytes, a pipe too; full means that it is awake. */
   ssize_t n;
   do

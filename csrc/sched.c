@@ -197,8 +197,10 @@ static void hand_over(struct cfiber_thread *self, struct cfiber_thread *t, struc
   uintptr_t old = atomic_load_explicit(&t->ready_queue, memory_order_relaxed);
   do {
     last->next = old > READY_BUSY ? (struct cfiber *)old : NULL;
+    CHAOS_DELAY(HAND_OVER);
   } while (!atomic_compare_exchange_weak_explicit(&t->ready_queue, &old, (uintptr_t)first,
                                                   memory_order_seq_cst, memory_order_relaxed));
+  CHAOS_DELAY(HANDED_OVER);
   if (old == READY_IDLE)
     cfiber_thread_wake(self, t);
 }
@@ -219,6 +221,7 @@ static struct cfiber_thread *idle_search(struct cfiber_runtime *rt, struct cfibe
   for (uint32_t i = 0; i < tries; i++) {
     struct cfiber_thread *t = &rt->threads[(start + i) % active];
     uintptr_t idle = READY_IDLE;
+    CHAOS_DELAY(IDLE_FOUND);
     if (t != self && atomic_load_explicit(&t->ready_queue, memory_order_relaxed) == READY_IDLE &&
         atomic_compare_exchange_strong_explicit(&t->ready_queue, &idle,
                                                 first ? (uintptr_t)first : READY_BUSY,
@@ -260,16 +263,21 @@ static void wake_searcher(struct cfiber_runtime *rt, struct cfiber_thread *self)
       return;
     }
     uint32_t nobody = SEARCHING_NOBODY;
+    CHAOS_DELAY(NOBODY);
     if (!atomic_compare_exchange_strong_explicit(&rt->searching, &nobody, SEARCHING_CHOOSING,
                                                  memory_order_seq_cst, memory_order_relaxed))
       return;
+    CHAOS_DELAY(CHOOSING);
     struct cfiber_thread *t = idle_search(rt, self, NULL, NULL, UINT32_MAX);
+    CHAOS_DELAY(CHOSEN);
     /* Before the wake: a thread must not fall asleep again as the one who searches. */
     CFIBER_ANNOUNCE(&rt->searching, t ? t->index + 1 : SEARCHING_NOBODY);
     if (t) {
+      CHAOS_DELAY(CHOICE_NOTED);
       cfiber_thread_wake(self, t);
       return;
     }
+    CHAOS_DELAY(NONE_CHOSEN);
     /* Others may have relied on the choice meanwhile, and a thread that was passed
      * over may have fallen idle since, before their work was there. */
   } while (any_idle(rt, self));
@@ -277,10 +285,11 @@ static void wake_searcher(struct cfiber_runtime *rt, struct cfiber_thread *self)
 
 static void inject(struct cfiber_runtime *rt, struct cfiber *first, struct cfiber *last) {
   uintptr_t old = atomic_load_explicit(&rt->injected, memory_order_relaxed);
-  do
+  do {
     last->next = (struct cfiber *)old;
-  while (!atomic_compare_exchange_weak_explicit(&rt->injected, &old, (uintptr_t)first,
-                                                memory_order_seq_cst, memory_order_relaxed));
+    CHAOS_DELAY(INJECT);
+  } while (!atomic_compare_exchange_weak_explicit(&rt->injected, &old, (uintptr_t)first,
+                                                  memory_order_seq_cst, memory_order_relaxed));
 }
 
 /*
@@ -290,6 +299,7 @@ static void inject(struct cfiber_runtime *rt, struct cfiber *first, struct cfibe
 static struct cfiber *void_or_fiber(struct cfiber_thread *t, struct cfiber *f) {
   if (atomic_load_explicit(&f->queued, memory_order_relaxed) == QUEUE_NONE)
     return f;
+  CHAOS_DELAY(VOID);
   switch (atomic_exchange_explicit(&f->queued, QUEUE_NONE, memory_order_acq_rel)) {
   case QUEUE_CLAIMED:
     return NULL;
@@ -312,6 +322,7 @@ static bool is_void(const struct cfiber *f) {
 __attribute__((noinline)) static void make_room(struct cfiber_thread *t) {
   struct cfiber *all[RING_SIZE], *f;
   uint32_t n = ring_pop_all(t, all), kept = 0;
+  CHAOS_DELAY(TAKEN);
   for (uint32_t i = 0; i < n; i++)
     if (!is_void(all[i]))
       all[kept++] = all[i];
@@ -349,6 +360,7 @@ void cfiber_schedule(struct cfiber_runtime *rt, struct cfiber_thread *self,
     return;
   }
   inject(rt, first, last);
+  CHAOS_DELAY(PUBLISHED);
   wake_searcher(rt, self);
 }
 
@@ -370,6 +382,7 @@ void cfiber_ready(struct cfiber_thread *self, struct cfiber *f) {
     return;
   }
   push_movable(self, f);
+  CHAOS_DELAY(PUBLISHED);
   if (self->runtime->allocated > 1)
     wake_searcher(self->runtime, self);
 }
@@ -419,9 +432,11 @@ static bool handed_over(const struct cfiber_thread *t) {
 static bool take_handed_over(struct cfiber_thread *t) {
   if (!handed_over(t))
     return false;
+  CHAOS_DELAY(TAKE_LIST);
   uintptr_t list = atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst);
   if (list == READY_BUSY)
     return false; /* the watchdog, which took the thread for stuck, was faster */
+  CHAOS_DELAY(RETURNED);
   accept_list(t, list);
   return true;
 }
@@ -440,6 +455,7 @@ static struct cfiber *pop_movable(struct cfiber_thread *t) {
  * neither starves the other.
  */
 static struct cfiber *own(struct cfiber_thread *t) {
+  CHAOS_REORDER(t);
   for (;;) {
     struct cfiber *f = NULL;
     if ((++t->picks & 3) == 0)
@@ -461,6 +477,7 @@ struct cfiber *cfiber_next(struct cfiber_thread *t) {
 /* Moves what was injected to the global queue, whose lock is held. Returns its new length. */
 static uint32_t admit_injected(struct cfiber_runtime *rt) {
   struct cfiber *f = (struct cfiber *)atomic_exchange(&rt->injected, 0), *oldest = NULL, *next;
+  CHAOS_DELAY(GLOBAL);
   uint32_t size = atomic_load_explicit(&rt->global_size, memory_order_relaxed);
   for (; f; f = next) {
     next = f->next;
@@ -502,6 +519,7 @@ static uint32_t take_global(struct cfiber_thread *t, struct cfiber **taken, uint
 static bool refill_from_global(struct cfiber_thread *t) {
   struct cfiber *taken[RING_SIZE / 2];
   uint32_t size = 0, n = take_global(t, taken, RING_SIZE / 2, &size);
+  CHAOS_DELAY(TAKEN);
   for (uint32_t i = 0; i < n; i++)
     push_movable(t, taken[i]);
   offer(t, size);
@@ -517,6 +535,7 @@ static void admit_from_global(struct cfiber_thread *t) {
   enum { FEW = 4 };
   struct cfiber *taken[FEW];
   uint32_t size = 0, n = take_global(t, taken, FEW, &size);
+  CHAOS_DELAY(TAKEN);
   for (uint32_t i = 0; i < n; i++) {
     if (t->local.head || (taken[i]->flags & FIBER_STARTED)) {
       push_movable(t, taken[i]);
@@ -555,11 +574,13 @@ static bool steal(struct cfiber_thread *t) {
       continue;
     struct cfiber *taken[RING_SIZE / 2];
     uint32_t n = ring_grab(victim, taken);
+    CHAOS_DELAY(TAKEN);
     for (uint32_t k = 0; k < n; k++)
       push_movable(t, taken[k]);
     if (n) {
       t->steal_index--; /* there may be more where this came from */
       cfiber_count(&t->steals);
+      CHAOS_DELAY(PUBLISHED);
       /* While they moved they were on no queue, and a searcher may have looked in vain. */
       if (n > 1)
         wake_searcher(rt, t);
@@ -746,7 +767,9 @@ static bool linger(struct cfiber_thread *t) {
   take_up_search(t);
   if (!is_searching(t))
     return false;
+  CHAOS_DELAY(LINGER);
   bool came = linger_until(t, until);
+  CHAOS_DELAY(LINGERED);
   lingered(t, !came);
   return came;
 }
@@ -757,28 +780,37 @@ static void idle(struct cfiber_thread *t) {
   /* Asked before the announcement: once idle, t may be chosen anew, and keeps that order. */
   bool searching = is_searching(t);
   uintptr_t expected = READY_BUSY;
+  CHAOS_DELAY(ANNOUNCE);
   if (!atomic_compare_exchange_strong_explicit(&t->ready_queue, &expected, READY_IDLE,
                                                memory_order_seq_cst, memory_order_relaxed))
     return; /* something has been handed over */
+  CHAOS_DELAY(ANNOUNCED);
   atomic_fetch_add_explicit(&rt->idle, 1, memory_order_seq_cst);
+  CHAOS_DELAY(COUNTED);
   if (searching)
     stop_searching(t);
+  CHAOS_DELAY(LAST_LOOK);
 
   /* Announced; now look again. */
   if (work_elsewhere(t)) {
     /* Others relied on t when it gave the search up. If it took some of that work as one
      * who does not search, nobody would look for the rest. */
+    CHAOS_DELAY(FOUND);
     if (searching)
       take_up_search(t);
   } else if (!atomic_load(&rt->stop)) {
     if (atomic_load(&rt->draining))
       cfiber_notify(rt);
     cfiber_count(&t->waits);
+    CHAOS_DELAY(SLEEP);
     cfiber_poller_wait(t, patience(t));
   }
+  CHAOS_DELAY(AWAKE);
 
   uintptr_t handed = atomic_exchange_explicit(&t->ready_queue, READY_BUSY, memory_order_seq_cst);
+  CHAOS_DELAY(BUSY);
   atomic_fetch_sub_explicit(&rt->idle, 1, memory_order_seq_cst);
+  CHAOS_DELAY(RETURNED);
   /* Counted first: the watchdog tells that it sleeps, then counts the idle. */
   if (atomic_load(&rt->watchdog_asleep) && atomic_exchange(&rt->watchdog_asleep, 0))
     cfiber_notify(rt);
@@ -804,7 +836,9 @@ struct cfiber *cfiber_find_ready_fiber(struct cfiber_thread *t) {
       f = own(t);
     if (f) {
       if (UNLIKELY(is_searching(t))) {
+        CHAOS_DELAY(FOUND);
         stop_searching(t);
+        CHAOS_DELAY(GIVEN_UP);
         if (ring_size(t) || work_elsewhere(t))
           wake_searcher(t->runtime, t);
       }

@@ -151,6 +151,7 @@ int cfiber_thread_run(struct cfiber_thread *t) {
   t->now = t->last_poll = cfiber_now();
   find_native_stack(t);
   sanitizer_thread_start(t);
+  CHAOS_THREAD(t->index);
 
   struct cfiber *f;
   while ((f = cfiber_find_ready_fiber(t)) != NULL)

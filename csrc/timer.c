@@ -131,6 +131,7 @@ int cfiber_timer_set(struct cfiber_thread *t, struct cfiber *f, uint64_t epoch, 
 
 void cfiber_timer_clear(struct cfiber *f, uint64_t epoch) {
   struct timer_heap *h = &f->timer_thread->timers;
+  CHAOS_DELAY(CLEAR_TIMER);
   cfiber_lock(&h->lock);
   /* It may have been taken meanwhile, and the slot be another's. */
   struct timer_target *target = &h->targets[f->timer_slot];
@@ -152,6 +153,7 @@ uint32_t cfiber_timers_fire(struct cfiber_thread *t, int64_t now) {
       due[n++] = take(h, 0);
     }
     cfiber_unlock(&h->lock);
+    CHAOS_DELAY(TIMER);
     for (uint32_t i = 0; i < n; i++)
       cfiber_wake(self, due[i].fiber, due[i].epoch, WAKE_TIMEOUT);
     fired += n;

@@ -68,7 +68,7 @@ cmd_ctest() {
   [ $ctest_failed = 0 ]
 }
 
-all_variants='plain lto address thread undefined ucontext valgrind kqueue kqueue-pipe arm64 arm 386 ppc64le riscv64 s390x loong64'
+all_variants='plain lto address thread undefined ucontext valgrind chaos chaos-address chaos-thread kqueue kqueue-pipe arm64 arm 386 ppc64le riscv64 s390x loong64'
 
 makecontext_program='#define _XOPEN_SOURCE 700
 #include <ucontext.h>
@@ -79,7 +79,7 @@ int main(void) { makecontext(&u, f, 0); return 0; }'
 # ctest_variant VARIANT TESTS COMPILERS: the tests in one variant, with all compilers where
 # the compiler matters, else with the first that can.
 ctest_variant() {
-  local variant=$1 tests=$2 compilers=$3 flags='' all='' built='' wrap='' cross='' qemu='' static='' libs='' c
+  local variant=$1 tests=$2 compilers=$3 flags='' all='' built='' wrap='' cross='' qemu='' static='' libs='' sanitizer='' c
   case $variant in
     plain)
       flags='-O2 -g'
@@ -90,6 +90,9 @@ ctest_variant() {
       flags='-O3 -g -flto'
       all=yes
       ;;
+    chaos) flags='-O2 -g -DCFIBER_CHAOS' ;;
+    chaos-address | chaos-thread) flags='-DCFIBER_CHAOS' sanitizer=${variant#chaos-} ;;
+    address | thread | undefined) sanitizer=$variant ;;
     ucontext)
       flags='-O2 -g -DCFIBER_UCONTEXT'
       # musl and OpenBSD have no such functions.
@@ -133,18 +136,18 @@ ctest_variant() {
     s390x) cross=s390x-linux-gnu qemu=qemu-s390x ;;
     # Static, because under this emulator no dynamic program gets past pthread_create.
     386) cross=i686-linux-gnu qemu=qemu-i386 static=-static ;;
-    address | thread | undefined)
-      flags="-O1 -g -fsanitize=$variant -fno-sanitize-recover=all"
-      # An older ThreadSanitizer does not cope with all layouts of the address space.
-      if [ "$variant" = thread ] && have setarch && setarch "$(uname -m)" -R true 2>/dev/null; then
-        wrap="setarch $(uname -m) -R"
-      fi
-      # gcc's takes most of a megabyte for each fiber, and minutes where clang's takes seconds.
-      if [ "$variant" = thread ]; then
-        case " $compilers " in *' clang '*) compilers="clang $compilers" ;; esac
-      fi
-      ;;
   esac
+  if [ -n "$sanitizer" ]; then
+    flags="-O1 -g -fsanitize=$sanitizer -fno-sanitize-recover=all $flags"
+    # An older ThreadSanitizer does not cope with all layouts of the address space.
+    if [ "$sanitizer" = thread ] && have setarch && setarch "$(uname -m)" -R true 2>/dev/null; then
+      wrap="setarch $(uname -m) -R"
+    fi
+    # gcc's takes most of a megabyte for each fiber, and minutes where clang's takes seconds.
+    if [ "$sanitizer" = thread ]; then
+      case " $compilers " in *' clang '*) compilers="clang $compilers" ;; esac
+    fi
+  fi
   if [ -n "$cross" ]; then
     # The names and folders that Debian's cross compilers have.
     if ! have "$cross-gcc" || ! have "$qemu"; then
@@ -258,14 +261,14 @@ ctest_build() {
     # The emulator runs stores and loads that are to stay in order as plain ones of the host,
     # which may swap them: what litmus_test sees there is the emulator's fault.
     case $wrap:$t in *qemu*:*/litmus_test.c) continue ;; esac
+    ctest_concerns "$name" "$t" || continue
     start=$SECONDS
     # shellcheck disable=SC2086 # lists of words, and *.o
     if ! $cc $flags $std -o "$exe" "$t" $core $libs -pthread -lm ${LDFLAGS-} >"$exe.log" 2>&1; then
       result=1
     else
       result=0
-      # shellcheck disable=SC2086
-      limited "$ctest_limit" $wrap "$exe" >>"$exe.log" 2>&1 </dev/null || result=$?
+      ctest_run "$name" "$exe" "$wrap" >>"$exe.log" 2>&1 </dev/null || result=$?
     fi
     case $result in
       0)
@@ -284,6 +287,29 @@ ctest_build() {
         ;;
     esac
   done
+}
+
+# ctest_concerns VARIANT TEST: whether the variant makes a difference to the test.
+ctest_concerns() {
+  local program=${2##*/}
+  program=${program%_test.*}
+  case $1:$program in
+    chaos*) ! chaos_leaves_out "$program" ;;
+  esac
+}
+
+# ctest_run VARIANT PROGRAM WRAP
+ctest_run() {
+  local program=${2##*/}
+  program=${program%_test}
+  # shellcheck disable=SC2086 # a list of words
+  case $1 in
+    chaos*)
+      CFIBER_CHAOS_EXCEPT=$(chaos_environment "$program") scripts/seeds.sh \
+        "CFIBER_CHAOS_SEEDS=1 CFIBER_CHAOS_SEED=SEED ./build.sh ctest --variant $1 $program" $3 "$2"
+      ;;
+    *) limited "$ctest_limit" $3 "$2" ;;
+  esac
 }
 
 # Whether the tests also run on arm64, by emulation: not where they do so anyway.

@@ -3,6 +3,7 @@
  * runtime without Go: so the sanitizers and the other variants see them too.
  */
 #include "../../internal/ctest/cases.c"
+#include "chaos.h"
 
 #define CASE(name, on_thread)                                                                      \
   { #name, case_##name, on_thread }
@@ -56,6 +57,7 @@ int main(void) {
   int failures = 0;
   alarm(110);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    CHAOS_TEST(cases[i].name);
     for (unsigned way = 0; way < 4 && !too_many_for_tsan(cases[i].fn); way++) {
       struct cfiber_options options = {.threads = 1 + way % 2, .migrate = way / 2};
       intptr_t line = 0;

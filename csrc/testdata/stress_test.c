@@ -474,6 +474,7 @@ int main(int argc, char **argv) {
   const char *given = argc > 1 ? argv[1] : getenv("CFIBER_STRESS_SEED");
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)cfiber_now();
   int rounds = argc > 2 ? atoi(argv[2]) : TREES;
+  CHAOS_TEST("stress");
   alarm(110); /* a fiber that nobody wakes is a failure */
   int before = open_descriptors();
   for (int i = 0; i < rounds; i++) {

@@ -18,6 +18,8 @@
  */
 #ifdef CFIBER_SANITIZE
 #define ROUNDS(n) ((n) / 50)
+#elif defined(CFIBER_CHAOS) /* in many runs, and each is slow */
+#define ROUNDS(n) ((n) / 10)
 #else
 #define ROUNDS(n) (n)
 #endif
@@ -79,6 +81,7 @@ static inline void run_named(const char *name, cfiber_func fn, unsigned threads,
   if (only && strcmp(only, name) != 0)
     return;
   struct cfiber_options options = {.threads = threads, .migrate = migrate};
+  CHAOS_TEST(name);
   printf("%s, %u threads, migrate %u\n", name, threads, migrate);
   fflush(stdout);
   CHECK(cfiber_run(fn, NULL, &options, NULL) == 0);
