@@ -33,9 +33,9 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   soak [ARGUMENT...]  run a mixed load, and check that nothing is wrong or has grown at the end:
                       -for DURATION (60s), -seed N, -threads N, -report FILE
   cover               run the C and the Go tests, and print for each file what they have reached
-  chaos [--seeds N] [--from SEED] [TEST...]
-                      run the C tests with a core that yields, delays and fails by chance,
-                      for N seeds (200) from SEED on (csrc/chaos.h)
+  chaos [--seeds N] [--from SEED] [--go] [TEST...]
+                      run the C tests, or the tests of the Go package, with a core that yields,
+                      delays and fails by chance, for N seeds (200) from SEED on (csrc/chaos.h)
   cross               check that all compiles for macOS, which wants zig (as $ZIG, or in the
                       path), the assembly for the BSDs, which wants clang, and the Go code
                       for the BSDs. Nothing of it is run

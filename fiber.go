@@ -233,6 +233,7 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 	// Counted before the state is looked at: whoever closes the runtime changes
 	// the state before it looks at the count.
 	rt.spawned.Add(1)
+	chaosDelay("COUNTED")
 	if rt.state.Load() != stateOpen {
 		rt.uncount()
 		return &Error{Op: op, Name: a.Name, Err: ErrClosed}
@@ -255,6 +256,7 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 	// Whoever closes the runtime sets `closing`, then cancels those that have a handle; see
 	// announce.
 	rt.handle(c.index).Swap(f)
+	chaosDelay("SPAWN")
 	raceSpawn()
 	if rt.c.closing.Load() != 0 {
 		f.cancel()
@@ -300,6 +302,7 @@ func (rt *Runtime) fillRecord(c *cFiber, fn, arg unsafe.Pointer, a *Attr) uint64
 // complete ends the handle of an ended fiber and frees its record.
 func (rt *Runtime) complete(c *cFiber) {
 	f := rt.handle(c.index).Swap(nil)
+	chaosDelay("FINISHING")
 	f.mu.Lock()
 	f.c = nil
 	f.result = c.result
@@ -313,6 +316,7 @@ func (rt *Runtime) complete(c *cFiber) {
 	f.mu.Unlock()
 	f.pinner.Unpin()
 	rt.giveRecord(c)
+	chaosDelay("FINISHED")
 	if f.reused {
 		f.done <- struct{}{}
 	} else {

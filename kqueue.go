@@ -22,7 +22,9 @@ func (rt *Runtime) handOver(t *cThread, first, last *cFiber) {
 		if old > readyBusy {
 			last.next = old
 		}
+		chaosDelay("HAND_OVER")
 		if t.readyQueue.CompareAndSwap(old, addressOf(first)) {
+			chaosDelay("HANDED_OVER")
 			if old == readyIdle {
 				rt.wakeThread(t)
 			}
@@ -44,6 +46,7 @@ func (rt *Runtime) idleSearch(first, last *cFiber, tries uint32) *cThread {
 	}
 	for i := range min(tries, active) {
 		t := rt.thread((start + i) % active)
+		chaosDelay("IDLE_FOUND")
 		if t.readyQueue.Load() == readyIdle && t.readyQueue.CompareAndSwap(readyIdle, value) {
 			return t
 		}
@@ -56,6 +59,7 @@ func (rt *Runtime) inject(first, last *cFiber) {
 	for {
 		old := rt.c.injected.Load()
 		last.next = old
+		chaosDelay("INJECT")
 		if rt.c.injected.CompareAndSwap(old, addressOf(first)) {
 			return
 		}
@@ -67,17 +71,22 @@ func (rt *Runtime) inject(first, last *cFiber) {
 // has announced that it no longer does.
 func (rt *Runtime) wakeSearcher() {
 	for again := true; again; again = rt.anyIdle() {
+		chaosDelay("NOBODY")
 		if rt.c.searching.Load() != searchingNobody || rt.c.idle.Load() == 0 ||
 			!rt.c.searching.CompareAndSwap(searchingNobody, searchingChoosing) {
 			return
 		}
+		chaosDelay("CHOOSING")
 		if t := rt.idleSearch(nil, nil, maxThreads); t != nil {
+			chaosDelay("CHOSEN")
 			// Before the wake: a thread must not fall asleep again as the one who searches.
 			announce(&rt.c.searching, t.index+1)
+			chaosDelay("CHOICE_NOTED")
 			rt.wakeThread(t)
 			return
 		}
 		announce(&rt.c.searching, searchingNobody)
+		chaosDelay("NONE_CHOSEN")
 		// Others may have relied on the choice meanwhile, and a thread that was passed
 		// over may have fallen idle since, before their work was there.
 	}
@@ -97,6 +106,7 @@ func (rt *Runtime) anyIdle() bool {
 // returns the others, newest first.
 func (rt *Runtime) takeMovable(t *cThread) (first, last *cFiber) {
 	head := t.readyQueue.Load()
+	chaosDelay("TAKE_LIST")
 	if head <= readyBusy || !t.readyQueue.CompareAndSwap(head, readyBusy) {
 		return nil, nil
 	}
@@ -116,6 +126,7 @@ func (rt *Runtime) takeMovable(t *cThread) (first, last *cFiber) {
 		}
 		*end = f
 	}
+	chaosDelay("TAKEN")
 	if bound != nil {
 		rt.handOver(t, bound, boundLast)
 	}

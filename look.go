@@ -67,6 +67,7 @@ func (rt *Runtime) look(f *Fiber) {
 		return
 	}
 	defer rt.attend(false)
+	chaosDelay("LOOK")
 	for began := time.Now(); time.Since(began) < lookTime; {
 		for range lookPolls {
 			rt.deliver()

@@ -36,6 +36,7 @@ func requestCancel(f *cFiber) (ended, parked bool) {
 		if ended {
 			word = word&^(waitState|waitReason) | waitWoken | wakeCancel<<waitReasonShift
 		}
+		chaosDelay("CANCEL")
 		if f.wait.CompareAndSwap(old, word) {
 			return ended, state == waitParked
 		}
@@ -48,6 +49,7 @@ func (rt *Runtime) cancelFiber(f *cFiber) {
 	if !ended {
 		return
 	}
+	chaosDelay("WOKEN")
 	if f.flags&flagMigratable == 0 {
 		rt.handOver((*cThread)(f.thread), f, f)
 	} else if parked {

@@ -270,6 +270,7 @@ func (rt *Runtime) insideFiber() bool {
 func (rt *Runtime) drain() {
 	rt.reapOnce.Do(func() {
 		announce(&rt.state, stateDraining)
+		chaosDelay("DRAINING")
 		// From now on each thread that falls idle tells; see checkDrained.
 		announce(&rt.c.draining, 1)
 		rt.wakeAll()
@@ -305,6 +306,7 @@ func (rt *Runtime) cancelAll() uint64 {
 		return 0
 	}
 	announce(&rt.c.closing, 1)
+	chaosDelay("CLOSING")
 	n := rt.live()
 	rt.markCanceled()
 	bridgeCancelAll(rt.c)

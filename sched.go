@@ -36,6 +36,7 @@ func (rt *Runtime) schedule(first, last *cFiber) {
 		}
 	}
 	rt.inject(first, last)
+	chaosDelay("PUBLISHED")
 	rt.wakeSearcher()
 }
 
@@ -61,6 +62,7 @@ func (rt *Runtime) grow(first *cFiber) bool {
 		return false
 	}
 	rt.c.reserved.Store(i + 1)
+	chaosDelay("RESERVED")
 	t := rt.thread(i)
 	bridgeThreadInit(rt.c, i)
 	p, err := rt.openPoller()
@@ -79,6 +81,7 @@ func (rt *Runtime) grow(first *cFiber) bool {
 	// From here on the thread is counted: all its shared fields are set. Not after its
 	// start: it could fall idle, or push fibers, where nobody looks yet.
 	announce(&rt.c.active, i+1)
+	chaosDelay("ACTIVE")
 	go rt.worker(t)
 	return true
 }
@@ -129,6 +132,7 @@ func (rt *Runtime) stopThreads() {
 	announce(&rt.c.stop, 1)
 	n := rt.c.active.Load()
 	rt.growMu.Unlock()
+	chaosDelay("STOP")
 	for i := range n {
 		rt.wakeThread(rt.thread(i))
 	}
@@ -215,6 +219,7 @@ func (rt *Runtime) watchdogSleep() bool {
 	default:
 	}
 	announce(&rt.c.watchdogAsleep, 1)
+	chaosDelay("WATCHDOG_SLEEPS")
 	// A thread that woke before the store has not told; it is not idle now.
 	if rt.c.idle.Load() < rt.c.active.Load() {
 		rt.c.watchdogAsleep.Store(0)
@@ -247,6 +252,7 @@ func (rt *Runtime) watch(t *cThread, w *watched) bool {
 		rt.setBlocked(w, blocks)
 	}
 	w.cpu = cpu
+	chaosDelay("STUCK")
 	rt.relieve(t)
 	return true
 }
@@ -276,6 +282,7 @@ func (rt *Runtime) relieve(t *cThread) {
 	bridgeServe(t)
 	rt.deliver() // it may not have told of all
 	if first, last := rt.takeMovable(t); first != nil {
+		chaosDelay("TAKEN")
 		rt.schedule(first, last)
 	}
 	if !rt.stealable() {
@@ -318,10 +325,12 @@ func (rt *Runtime) control() {
 // attend delivers completions, starts threads, and wakes the watchdog, until there is
 // nothing left. From then on the core tells, by a system call, when there is again.
 func (rt *Runtime) attend(loaded bool) {
+	chaosDelay("ATTEND")
 	for again := true; again; {
 		rt.deliver()
 		if rt.c.wantThread.Load() != 0 {
 			rt.grow(nil)
+			chaosDelay("THREAD_WANTED")
 			announce(&rt.c.wantThread, 0)
 		}
 		if loaded {
@@ -332,7 +341,9 @@ func (rt *Runtime) attend(loaded bool) {
 				continue
 			}
 		}
+		chaosDelay("DELIVERED")
 		announce(&rt.c.notified, 0)
+		chaosDelay("NOT_NOTIFIED")
 		again = rt.c.completions.Load() != 0 || rt.c.wantThread.Load() != 0
 	}
 	if rt.c.watchdogAsleep.Load() == 0 {
@@ -354,6 +365,7 @@ func (rt *Runtime) deliver() bool {
 		return false // somebody else was faster
 	}
 	raceEnd()
+	chaosDelay("COMPLETION")
 	for p := head; p != 0; {
 		c := pointerTo[cFiber](p)
 		p = c.next

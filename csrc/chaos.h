@@ -1,8 +1,8 @@
 /*
  * chaos.h - a build in which all that may go one way or the other does so, by chance.
  *
- * -DCFIBER_CHAOS compiles it in; without, nothing of this is left. ./build.sh chaos runs the tests
- * with it, seed after seed.
+ * -DCFIBER_CHAOS compiles it in (for Go: -tags cfiber_chaos, which sets it); without,
+ * nothing of this is left. ./build.sh chaos runs the tests with it, seed after seed.
  *
  * CFIBER_CHAOS_SEED is a number, 1 if it is not set. Each thread draws from a generator of
  * its own, made from the seed and the thread's index, so a seed repeats as far as threads

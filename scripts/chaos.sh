@@ -13,7 +13,7 @@ chaos_leaves_out() { chaos_exceptions "$1" | grep -qx '\* all'; }
 chaos_environment() { chaos_exceptions "$1" | awk '{ printf "%s=%s,", $1, $2 }'; }
 
 cmd_chaos() {
-  local seeds=200 first=1
+  local go='' seeds=200 first=1
   while [ $# -gt 0 ]; do
     case $1 in
       --seeds | --from)
@@ -21,11 +21,35 @@ cmd_chaos() {
         case $1 in --seeds) seeds=$2 ;; *) first=$2 ;; esac
         shift
         ;;
+      --go) go=yes ;;
       -*) die "chaos: unknown option $1" ;;
       *) break ;;
     esac
     shift
   done
   export CFIBER_CHAOS_SEEDS=$seeds CFIBER_CHAOS_SEED=$first
-  cmd_ctest --variant chaos "$@"
+  if [ -n "$go" ]; then
+    chaos_go "$seeds" "$first"
+  else
+    cmd_ctest --variant chaos "$@"
+  fi
+}
+
+# chaos_go SEEDS FIRST: the tests of the Go package, seed by seed.
+chaos_go() {
+  local seed skip exe=build/chaos/cfiber.test
+  need_go
+  skip=$(chaos_exceptions go | awk '{ gsub("/", "$/^", $1); printf "|^%s$", $1 }')
+  skip="^TestPackaging$skip"
+  mkdir -p build/chaos
+  go test -c -tags cfiber_chaos -o $exe . || return
+  for ((seed = $2; seed < $2 + $1; seed++)); do
+    if CFIBER_CHAOS_SEED=$seed limited 330 $exe -test.timeout 300s -test.skip "$skip" >$exe.log 2>&1; then
+      say "PASS go, seed $seed"
+    else
+      sed 's/^/    /' $exe.log
+      say "FAIL go, seed $seed. Again: ./build.sh chaos --go --seeds 1 --from $seed"
+      return 1
+    fi
+  done
 }

@@ -71,6 +71,7 @@ cmd_lint() {
 
   say "go vet"
   go vet ./... || bad=1
+  go vet -tags cfiber_chaos . ./csrc || bad=1
   go vet -C cmd/cfiberbench ./... || bad=1
   # The Go code for other systems, as far as it can be checked without their C compilers.
   for c in freebsd/amd64 netbsd/amd64 netbsd/386 openbsd/amd64 dragonfly/amd64 darwin/arm64 linux/arm64; do
