@@ -27,7 +27,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       undefined, ucontext (instead of the assembly), and valgrind; kqueue and
                       kqueue-pipe (the poller of macOS and the BSDs, on Linux by libkqueue);
                       chaos, chaos-address and chaos-thread (as by the command below, for
-                      $CFIBER_CHAOS_SEEDS seeds, 3, from $CFIBER_CHAOS_SEED on, 1);
+                      $CFIBER_CHAOS_SEEDS seeds, 3, from $CFIBER_CHAOS_SEED on, 1); migrate
+                      (migratable fibers change threads at each switch);
                       and other architectures, emulated: arm64 arm 386 ppc64le riscv64 s390x,
                       and loong64, of which only the switch is tested
   soak [ARGUMENT...]  run a mixed load, and check that nothing is wrong or has grown at the end:

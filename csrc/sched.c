@@ -38,6 +38,12 @@
 /* At most so many short waits make good for one in vain. */
 #define LINGER_PENALTY_MAX 1023
 
+#ifdef CFIBER_MIGRATE_ALWAYS /* see migrates */
+#define MIGRATE_ALWAYS 1
+#else
+#define MIGRATE_ALWAYS 0
+#endif
+
 /* ---- Switching ----------------------------------------------------------- */
 
 /*
@@ -141,7 +147,7 @@ struct cfiber_thread *cfiber_reschedule(struct cfiber_thread *t) {
     cfiber_settle(t, f);
   if (fiber_migratable(f)) {
     struct cfiber *next = cfiber_next(t);
-    if (!next && t->tick > 0) {
+    if (!next && t->tick > 0 && !MIGRATE_ALWAYS) {
       cfiber_count(&t->switches);
       return t;
     }
@@ -441,10 +447,32 @@ static bool take_handed_over(struct cfiber_thread *t) {
   return true;
 }
 
+/*
+ * -DCFIBER_MIGRATE_ALWAYS, for tests: a migratable fiber goes on on another thread after
+ * each switch, where there is one. True: f, which t has run last, has been sent there.
+ */
+static inline bool migrates(struct cfiber_thread *t, struct cfiber *f) {
+#ifdef CFIBER_MIGRATE_ALWAYS
+  struct cfiber_runtime *rt = t->runtime;
+  uint32_t active = atomic_load(&rt->active);
+  if (active < 2 || !fiber_migratable(f) || f->thread != t)
+    return false;
+  struct cfiber_thread *to = idle_search(rt, t, f, f, active);
+  if (to)
+    cfiber_thread_wake(t, to);
+  else
+    hand_over(t, &rt->threads[(t->index + 1 + t->picks % (active - 1)) % active], f, f);
+  return true;
+#else
+  (void)t, (void)f;
+  return false;
+#endif
+}
+
 static struct cfiber *pop_movable(struct cfiber_thread *t) {
   struct cfiber *f;
   t->ring_served = t->now;
-  while ((f = ring_pop(t)) != NULL && !(f = void_or_fiber(t, f)))
+  while ((f = ring_pop(t)) != NULL && (!(f = void_or_fiber(t, f)) || migrates(t, f)))
     continue;
   return f;
 }

@@ -18,7 +18,7 @@
  */
 #ifdef CFIBER_SANITIZE
 #define ROUNDS(n) ((n) / 50)
-#elif defined(CFIBER_CHAOS) /* in many runs, and each is slow */
+#elif defined(CFIBER_CHAOS) || defined(CFIBER_MIGRATE_ALWAYS) /* in many runs, and each is slow */
 #define ROUNDS(n) ((n) / 10)
 #else
 #define ROUNDS(n) (n)
