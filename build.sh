@@ -19,7 +19,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   test [STEP...]      run every check, or only the steps named:
                       lint model ctest variants go race asan purego packaging soak bench
   check               run test and all that takes longer: the other variants and architectures
-                      of the C tests, more random programs, fuzzing, cross, and the larger models
+                      of the C tests, more random programs, 200 seeds of chaos, fuzzing, cross, and the
+                      larger models
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang

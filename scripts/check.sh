@@ -21,6 +21,7 @@ step_ctest() { cmd_ctest; }
 step_variants() {
   set -- --variant address --variant thread --variant undefined --variant ucontext
   if emulates_arm64; then set -- "$@" --variant arm64; fi
+  set -- "$@" --variant chaos --variant migrate-lto
   cmd_ctest "$@"
 }
 step_go() { go_test -timeout 10m -skip '^TestPackaging' ./...; }
@@ -121,6 +122,10 @@ check_random() {
   return $failed
 }
 
+# That no Go pointer gets where C could keep it, by the stricter of the checks that Go has; the
+# other is always on.
+check_cgo_pointers() { GOEXPERIMENT=cgocheck2 go_test -timeout 15m -skip '^TestPackaging' .; }
+
 cmd_check() {
   local failed=0 v
   "$BASH" "$root/build.sh" test || failed=1
@@ -128,6 +133,11 @@ cmd_check() {
     cmd_ctest --variant $v || failed=1
   done
   check_random || failed=1
+  cmd_ctest --variant migrate || failed=1
+  CFIBER_CHAOS_SEEDS=200 cmd_ctest --variant chaos || failed=1
+  CFIBER_CHAOS_SEEDS=5 cmd_ctest --variant chaos-address --variant chaos-thread || failed=1
+  "$BASH" "$root/build.sh" chaos --go --seeds 5 || failed=1
+  check_cgo_pointers || failed=1
   cmd_cross || failed=1
   if have spin; then model/check.sh --long || failed=1; fi
   return $failed
