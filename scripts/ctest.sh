@@ -321,7 +321,7 @@ ctest_run() {
   case $1 in
     chaos*)
       CFIBER_CHAOS_EXCEPT=$(chaos_environment "$program") scripts/seeds.sh \
-        "CFIBER_CHAOS_SEEDS=1 CFIBER_CHAOS_SEED=SEED ./build.sh ctest --variant $1 $program" $3 "$2"
+        "CFIBER_CHAOS_SEEDS=1 CFIBER_CHAOS_SEED=% ./build.sh ctest --variant $1 $program" $3 "$2"
       ;;
     *) limited "$ctest_limit" $3 "$2" ;;
   esac

@@ -3,7 +3,7 @@
 #
 #   scripts/seeds.sh REPLAY PROGRAM [ARGUMENT...]
 #
-# REPLAY is the command that repeats a seed, with SEED in its place. Environment:
+# REPLAY is the command that repeats a seed, with % in its place. Environment:
 #   CFIBER_CHAOS_SEED    the first seed, 1
 #   CFIBER_CHAOS_SEEDS   how many, 3
 #   CFIBER_CHAOS_LIMIT   seconds for each, 100; then the stacks are printed
@@ -37,7 +37,7 @@ for ((seed = first; seed < first + seeds; seed++)); do
   kill $timer 2>/dev/null || true
   wait $timer 2>/dev/null || true
   if [ $result != 0 ]; then
-    echo "seed $seed: exit status $result. Again: ${replay//SEED/$seed}"
+    echo "seed $seed: exit status $result. Again: ${replay//%/$seed}"
     exit $result
   fi
 done
