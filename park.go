@@ -15,20 +15,20 @@ const (
 	waitReason      = 0x70
 	waitReasonShift = 4
 	waitLive        = 0x80
-	waitEpochShift  = 8
+	waitMigratable  = 0x100
+	waitEpochShift  = 9
 
 	wakeCancel = 3
 )
 
 // requestCancel sets the fiber's cancel flag and ends its wait, if it is in
-// one that cancel may end. It reports whether it did, and whether the fiber was
-// parked: if so, the caller makes it ready. (A migratable fiber that is armed
-// but not parked is made ready by the thread that is leaving it.)
-func requestCancel(f *cFiber) (ended, parked bool) {
+// one that cancel may end. It reports whether it did, and the word before. (A migratable
+// fiber that was armed and not parked is made ready by the thread that is leaving it.)
+func requestCancel(f *cFiber) (ended bool, before uint64) {
 	for {
 		old := f.wait.Load()
 		if old&waitCancel != 0 || old&waitLive == 0 {
-			return false, false
+			return false, old
 		}
 		state := old & waitState
 		ended = (state == waitArmed || state == waitParked) && old&waitShielded == 0
@@ -38,21 +38,21 @@ func requestCancel(f *cFiber) (ended, parked bool) {
 		}
 		chaosDelay("CANCEL")
 		if f.wait.CompareAndSwap(old, word) {
-			return ended, state == waitParked
+			return ended, old
 		}
 	}
 }
 
 // cancelFiber is cfiber_cancel. The caller vouches that f has not been freed.
 func (rt *Runtime) cancelFiber(f *cFiber) {
-	ended, parked := requestCancel(f)
+	ended, before := requestCancel(f)
 	if !ended {
 		return
 	}
 	chaosDelay("WOKEN")
-	if f.flags&flagMigratable == 0 {
+	if before&waitMigratable == 0 {
 		rt.handOver((*cThread)(f.thread), f, f)
-	} else if parked {
+	} else if before&waitState == waitParked {
 		rt.schedule(f, f)
 	}
 }

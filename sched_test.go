@@ -242,6 +242,7 @@ func TestCloseWithNestedCalls(t *testing.T) {
 	})
 	f := spawn(t, rt, fn, nil)
 	<-inside
+	await(t, "the call from within is queued", func() bool { return rt.c.injected.Load() != 0 })
 	if err := rt.Close(); err != nil {
 		t.Error(err)
 	}

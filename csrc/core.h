@@ -71,7 +71,8 @@ struct stack;
  *   bit  3     WAIT_SHIELDED  this wait is not ended by cancel
  *   bits 4-6   why the last wait ended (enum wake_reason)
  *   bit  7     WAIT_LIVE      spawned and not ended
- *   bits 8-63  epoch, one up for each wait
+ *   bit  8     WAIT_MIGRATABLE  the fiber is; stands here for those who end the wait: once they
+ * have, it may run, end, and its record be another's bits 9-63  epoch, one up for each wait
  */
 #define WAIT_STATE UINT64_C(0x3)
 #define WAIT_RUNNING UINT64_C(0) /* not waiting */
@@ -83,7 +84,8 @@ struct stack;
 #define WAIT_REASON_SHIFT 4
 #define WAIT_REASON UINT64_C(0x70)
 #define WAIT_LIVE UINT64_C(0x80)
-#define WAIT_EPOCH_SHIFT 8
+#define WAIT_MIGRATABLE UINT64_C(0x100)
+#define WAIT_EPOCH_SHIFT 9
 
 enum wake_reason {
   WAKE_EVENT = 1,   /* what was waited for has happened */

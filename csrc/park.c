@@ -30,12 +30,13 @@
 #include "switch.h"
 
 static uint64_t arm(struct cfiber *f, uint64_t shielded) {
+  uint64_t kind = WAIT_ARMED | shielded | (fiber_migratable(f) ? WAIT_MIGRATABLE : 0);
   uint64_t old = atomic_load_explicit(&f->wait, memory_order_relaxed), word;
   do {
     if ((old & WAIT_CANCEL) && !shielded)
       return 0;
     uint64_t epoch = (old >> WAIT_EPOCH_SHIFT) + 1;
-    word = epoch << WAIT_EPOCH_SHIFT | (old & (WAIT_CANCEL | WAIT_LIVE)) | shielded | WAIT_ARMED;
+    word = epoch << WAIT_EPOCH_SHIFT | (old & (WAIT_CANCEL | WAIT_LIVE)) | kind;
     CHAOS_DELAY(ARM);
   } while (!atomic_compare_exchange_weak_explicit(&f->wait, &old, word, memory_order_seq_cst,
                                                   memory_order_relaxed));
@@ -77,10 +78,11 @@ static bool end_wait(struct cfiber *f, uint64_t epoch, enum wake_reason reason, 
   return true;
 }
 
-/* The winner of a wait makes its fiber ready, unless the fiber's thread will. */
+/* The winner of a wait makes its fiber ready, unless the fiber's thread will: then f is no longer
+ * looked at. */
 static void ready_after(struct cfiber_thread *self, struct cfiber *f, uint64_t before) {
   CHAOS_DELAY(WOKEN);
-  if (!fiber_migratable(f) || (before & WAIT_STATE) == WAIT_PARKED)
+  if (!(before & WAIT_MIGRATABLE) || (before & WAIT_STATE) == WAIT_PARKED)
     cfiber_ready(self, f);
 }
 
