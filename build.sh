@@ -18,9 +18,9 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       (default build/prefix; $DESTDIR is honoured)
   test [STEP...]      run every check, or only the steps named:
                       lint model ctest variants go race asan purego packaging soak bench
-  check               run test and all that takes longer: the other variants and architectures
-                      of the C tests, more random programs, 200 seeds of chaos, fuzzing, cross, and the
-                      larger models
+  check [PART...]     run test and all that takes longer, or only the parts named: test levels
+                      valgrind kqueue emulated random fuzz migrate chaos (200 seeds)
+                      chaos_sanitized chaos_go cgocheck cross model (the larger ones)
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
@@ -137,6 +137,10 @@ case ${1:-} in
   step) # of cmd_test, for itself
     declare -F "step_${2:-}" >/dev/null || die "there is no step ${2:-without a name}; there are: $all_steps"
     "step_$2"
+    ;;
+  part) # of cmd_check
+    declare -F "part_${2:-}" >/dev/null || die "there is no part ${2:-without a name}; there are: $all_parts"
+    "part_$2"
     ;;
   -h | --help | help) usage ;;
   '')

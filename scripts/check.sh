@@ -110,35 +110,73 @@ cmd_test() {
   return $failed
 }
 
-# Programs made by chance, and fuzzing: some minutes each.
-check_random() {
-  local failed=0 target
+# The parts of `check`, in processes of their own as well.
+part_test() { cmd_test; }
+part_levels() { # of optimisation, beside those of the variants plain and lto
+  local o failed=0
+  for o in 0 1 3; do
+    CFLAGS="${CFLAGS-} -O$o" cmd_ctest --variant plain || failed=1
+  done
+  return $failed
+}
+part_valgrind() { cmd_ctest --variant valgrind; }
+part_kqueue() { cmd_ctest --variant kqueue --variant kqueue-pipe; }
+part_emulated() {
+  cmd_ctest --variant arm --variant 386 --variant ppc64le --variant riscv64 --variant s390x --variant loong64
+}
+# Programs made by chance.
+part_random() {
+  local failed=0
   CFIBER_PROGRAMS=10000 ctest_limit=900 cmd_ctest --variant plain random || failed=1
   CFIBER_PROGRAMS=1000 ctest_limit=900 cmd_ctest --variant address --variant thread random || failed=1
+  return $failed
+}
+part_fuzz() { # some minutes each
+  local failed=0 target
   for target in .:FuzzProgram .:FuzzArguments ./examples/redis/server:FuzzParser; do
     say "fuzzing ${target#*:}"
     go test -run '^$' -fuzz "^${target#*:}\$" -fuzztime 2m -fuzzminimizetime 5s "${target%:*}" || failed=1
   done
   return $failed
 }
-
+part_migrate() { cmd_ctest --variant migrate; }
+part_chaos() { CFIBER_CHAOS_SEEDS=200 cmd_ctest --variant chaos; }
+part_chaos_sanitized() { CFIBER_CHAOS_SEEDS=5 cmd_ctest --variant chaos-address --variant chaos-thread; }
+part_chaos_go() { cmd_chaos --go --seeds 5; }
 # That no Go pointer gets where C could keep it, by the stricter of the checks that Go has; the
 # other is always on.
-check_cgo_pointers() { GOEXPERIMENT=cgocheck2 go_test -timeout 15m -skip '^TestPackaging' .; }
+part_cgocheck() { GOEXPERIMENT=cgocheck2 go_test -timeout 15m -skip '^TestPackaging' .; }
+part_cross() { cmd_cross; }
+part_model() {
+  if have spin; then
+    model/check.sh --long
+  else
+    skipped "the larger models" "no spin"
+  fi
+}
+
+all_parts='test levels valgrind kqueue emulated random fuzz migrate chaos chaos_sanitized chaos_go cgocheck cross model'
 
 cmd_check() {
-  local failed=0 v
-  "$BASH" "$root/build.sh" test || failed=1
-  for v in valgrind kqueue kqueue-pipe arm 386 ppc64le riscv64 s390x loong64; do
-    cmd_ctest --variant $v || failed=1
+  local parts=${*:-$all_parts} part start summary='' failed=0 status
+  need_go
+  need cc || exit 1
+  for part in $parts; do
+    case " $all_parts " in
+      *" $part "*) ;;
+      *) die "check has no part $part; it has: $all_parts" ;;
+    esac
   done
-  check_random || failed=1
-  cmd_ctest --variant migrate || failed=1
-  CFIBER_CHAOS_SEEDS=200 cmd_ctest --variant chaos || failed=1
-  CFIBER_CHAOS_SEEDS=5 cmd_ctest --variant chaos-address --variant chaos-thread || failed=1
-  "$BASH" "$root/build.sh" chaos --go --seeds 5 || failed=1
-  check_cgo_pointers || failed=1
-  cmd_cross || failed=1
-  if have spin; then model/check.sh --long || failed=1; fi
+  for part in $parts; do
+    say '' "=> $part"
+    start=$SECONDS
+    status=ok
+    if ! "$BASH" "$root/build.sh" part "$part"; then
+      status=FAILED
+      failed=1
+    fi
+    summary=$summary$(printf '%-15s %-6s %5s s' "$part" $status $((SECONDS - start)))$'\n'
+  done
+  say '' "$summary"
   return $failed
 }
