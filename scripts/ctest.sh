@@ -170,7 +170,7 @@ ctest_variant() {
     compilers=$cross-gcc
     # gcc notes for some of these what changed in their calling convention long ago.
     flags="-O2 -g -Wno-psabi $static"
-    wrap="$qemu -L /usr/$cross"
+    wrap="env CFIBER_EMULATED=1 $qemu -L /usr/$cross"
   fi
   for c in $compilers; do
     # shellcheck disable=SC2086 # a list of words

@@ -363,11 +363,12 @@ static int all_runs(int argc, char **argv) {
 
 #else
 
-/* In pages; 0 where that is not known. A sanitizer keeps freed memory. */
+/* In pages; 0 where that is not known. A sanitizer keeps freed memory, and an emulator has memory
+ * of its own. */
 static long mapped(void) {
   long n = 0;
 #ifndef CFIBER_SANITIZE
-  FILE *f = fopen("/proc/self/statm", "r");
+  FILE *f = emulated() ? NULL : fopen("/proc/self/statm", "r");
   if (f) {
     if (fscanf(f, "%ld", &n) != 1)
       n = 0;

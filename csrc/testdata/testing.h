@@ -24,6 +24,11 @@
 #define ROUNDS(n) (n)
 #endif
 
+/* Whether the program runs under an emulator, whose memory and forks are something else. */
+static inline bool emulated(void) {
+  return getenv("CFIBER_EMULATED") != NULL;
+}
+
 static inline cfiber_t *go(cfiber_func fn, void *arg) {
   cfiber_t *f = cfiber_spawn(fn, arg, NULL);
   CHECK(f);
