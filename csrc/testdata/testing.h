@@ -62,11 +62,12 @@ static inline bool all_closed(int before) {
 #if defined(CFIBER_KQUEUE) && defined(__linux__)
   /* libkqueue closes what belongs to a kqueue on a thread of its own, when that has noticed
    * that the kqueue was closed. The thread keeps two descriptors. The caller's alarm ends this. */
-  before += 2;
-  while (open_descriptors() > before)
+  while (open_descriptors() > before + 2)
     sched_yield();
-#endif
+  return true;
+#else
   return open_descriptors() == before;
+#endif
 }
 
 /* Lets others run until f waits for something. */
