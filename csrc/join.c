@@ -144,6 +144,8 @@ static bool others_first(struct cfiber_thread *t) {
     return false;
   }
   t->picks |= 3; /* now the ring is next */
+  if (t->local.head && !t->local.head->sp)
+    t->picks--; /* but for what has just been admitted: from behind another nobody could take it */
   return true;
 }
 

@@ -291,6 +291,25 @@ static intptr_t overtaken_for_a_while(void *unused) {
   return 0;
 }
 
+/*
+ * What has been taken of the global queue while calls overtake the ring is bound to this thread
+ * before it has begun. It runs before those of the ring, which may block the thread.
+ */
+static intptr_t admitted_runs_first(void *unused) {
+  (void)unused;
+  cfiber_t *outside = go(note, (void *)1);
+  cfiber_shed_ring(cfiber_thread_self());
+  cfiber_t *on_ring = go(note, (void *)2);
+  started = 0;
+  for (int64_t end = cfiber_now() + 2 * NS_PER_MS; cfiber_now() < end;)
+    continue; /* the ring has waited for long enough to be next */
+  while (!started)
+    CHECK(joined(go(identity, NULL)) == 0);
+  CHECK(order[0] == 1);
+  CHECK(joined(on_ring) == 2 && joined(outside) == 1);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   only = argc > 1 ? argv[1] : NULL;
   alarm(110); /* what is not woken hangs */
@@ -301,6 +320,9 @@ int main(int argc, char **argv) {
   run(joins_are_exclusive, 1, 0);
   run(void_entries, 1, 0);
   run(overtaken_for_a_while, 1, 0);
+#ifndef CFIBER_CHAOS /* whose yields run the ring's before there is a look around */
+  run(admitted_runs_first, 1, 0);
+#endif
   for (unsigned threads = 1; threads <= 3; threads++) {
     for (unsigned migrate = 0; migrate < 2; migrate++) {
       run(calls_become_waits, threads, migrate);
