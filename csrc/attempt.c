@@ -128,18 +128,39 @@ ssize_t cfiber_attempt_read(struct io *io) {
   return in_turn(io, read_after_poll);
 }
 
+static bool is_control(char c) {
+  return (unsigned char)c < ' ';
+}
+
+/*
+ * How much of n bytes a terminal takes that poll calls writable. It may have room for as little
+ * as a buffer of 256 bytes, looks again before each character that it may write as another or as
+ * several (a line's end), and blocks if there is no room then: so these go alone.
+ */
+static size_t terminal_piece(const char *s, size_t n) {
+  enum { MOST = 256 };
+  if (n > MOST)
+    n = MOST;
+  size_t k = 0;
+  while (k < n && !is_control(s[k]))
+    k++;
+  return k == 0 && n > 0 ? 1 : k;
+}
+
 /* Writes of the first element that is not empty, and no more than `most`. */
 static ssize_t write_some(const struct io *io, size_t most) {
   const struct iovec *v = io->iov;
   while (v->iov_len == 0 && v + 1 < io->iov + io->iovcnt)
     v++;
   size_t n = v->iov_len < most ? v->iov_len : most;
+  if (isatty(io->fd))
+    n = terminal_piece(v->iov_base, n);
   return outcome(TRY(WRITE, -1, write(io->fd, v->iov_base, n)));
 }
 
 /*
- * A pipe or terminal that poll calls writable takes PIPE_BUF bytes without
- * blocking; more might block.
+ * A pipe that poll calls writable takes PIPE_BUF bytes without blocking; more
+ * might block, and of a terminal less.
  */
 static ssize_t write_after_poll(struct io *io) {
   size_t most = PIPE_BUF;

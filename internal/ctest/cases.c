@@ -166,6 +166,20 @@ intptr_t case_stream(void *p) {
   return 0;
 }
 
+/* More than a terminal has room for, while another fiber of the thread, maybe, reads. */
+static intptr_t through_terminal(int r, int w) {
+  enum { LONG = 100000 };
+  char *from = malloc(LONG), *to = malloc(LONG);
+  fill(from, LONG);
+  struct transfer wt = {w, from, LONG}, rt = {r, to, LONG};
+  cfiber_t *g = go(read_all, &rt), *f = go(write_all, &wt);
+  CHECK(joined(f) == LONG && joined(g) == LONG);
+  CHECK(memcmp(from, to, LONG) == 0);
+  free(from);
+  free(to);
+  return 0;
+}
+
 intptr_t case_terminal(void *p) {
   (void)p;
   int master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -182,6 +196,8 @@ intptr_t case_terminal(void *p) {
   settle();
   CHECK(cfiber_write(master, "x", 1) == 1);
   CHECK(joined(f) == 1);
+  CHECK(through_terminal(slave, master) == 0);
+  CHECK(through_terminal(master, slave) == 0);
   CHECK(blocking(slave) && blocking(master));
   close(slave);
   close(master);
