@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #ifndef PIPE_BUF
@@ -97,8 +98,24 @@ static bool nowait_unknown(ssize_t n) {
 }
 #endif
 
+/*
+ * There is nothing to read. A terminal may be set to say so at once (MIN and TIME are 0), or after
+ * a while (MIN is 0): then that is no end of file, but what its user waits for.
+ */
+static ssize_t nothing_to_read(struct io *io) {
+  struct termios tio;
+  if (!io->until) {
+    if (tcgetattr(io->fd, &tio) || (tio.c_lflag & ICANON) || tio.c_cc[VMIN])
+      return -EAGAIN;
+    io->until = cfiber_now() + tio.c_cc[VTIME] * 100 * NS_PER_MS;
+  }
+  return cfiber_now() < io->until ? -EAGAIN : 0;
+}
+
 static ssize_t read_after_poll(struct io *io) {
   int e = readiness(io->fd, POLLIN);
+  if (e == -EAGAIN)
+    return nothing_to_read(io);
   return e ? e : outcome(TRY(READ, -1, readv(io->fd, io->iov, io->iovcnt)));
 }
 

@@ -46,6 +46,18 @@ static size_t length(const struct iovec *iov, size_t n) {
   return sum;
 }
 
+/* Waits until io may be tried again. */
+static int wait_ready(struct cfiber_thread *t, const struct io *io, struct fd_attempt *a) {
+  struct cfiber *f = t->current;
+  int64_t deadline = f->deadline;
+  if (!io->until || (deadline && deadline < io->until))
+    return cfiber_fd_wait(t, io->fd, io->dir, a);
+  f->deadline = io->until;
+  int e = cfiber_fd_wait(t, io->fd, io->dir, a);
+  f->deadline = deadline;
+  return e == ETIMEDOUT ? 0 : e; /* the next attempt knows that it is over */
+}
+
 /* Runs one operation to its end: the result or a negative errno value. */
 static ssize_t run(struct io *io) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
@@ -69,7 +81,7 @@ static ssize_t run(struct io *io) {
     if (n != -EAGAIN || io->no_wait)
       break;
     CHAOS_DELAY(EMPTY);
-    e = cfiber_fd_wait(t, io->fd, io->dir, &a);
+    e = wait_ready(t, io, &a);
     t = cfiber_thread_self();
     if (e == EPERM) {
       io->may_block = true; /* storage: it does not wait for anybody */

@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <termios.h>
 #include <unistd.h>
 
 /* ---- Without a fiber ----------------------------------------------------------------------- */
@@ -145,6 +146,42 @@ static intptr_t terminal_one_way(void *unused) {
   return 0;
 }
 
+/* Where a terminal is to say that nothing has come, at once or after a while, a read does. */
+static intptr_t terminal_says_nothing(void *unused) {
+  (void)unused;
+  char c;
+  struct termios tio;
+  int master = posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || grantpt(master) || unlockpt(master)) {
+    close(master); /* a machine without terminals */
+    return 0;
+  }
+  int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+  CHECK(slave >= 0 && tcgetattr(slave, &tio) == 0);
+  cfmakeraw(&tio);
+  for (tio.c_cc[VTIME] = 0; tio.c_cc[VTIME] < 2; tio.c_cc[VTIME]++) {
+    tio.c_cc[VMIN] = 0;
+    CHECK(tcsetattr(slave, TCSANOW, &tio) == 0);
+    int64_t began = cfiber_now();
+    CHECK(cfiber_read(slave, &c, 1) == 0);
+    CHECK(cfiber_now() - began >= tio.c_cc[VTIME] * 100 * NS_PER_MS);
+    CHECK(cfiber_write(master, "x", 1) == 1);
+    tio.c_cc[VMIN] = 1; /* until it has come */
+    CHECK(tcsetattr(slave, TCSANOW, &tio) == 0);
+    CHECK(cfiber_wait_fd(slave, POLLIN) == POLLIN);
+    tio.c_cc[VMIN] = 0;
+    CHECK(tcsetattr(slave, TCSANOW, &tio) == 0);
+    CHECK(cfiber_read(slave, &c, 1) == 1 && c == 'x');
+  }
+  /* The fiber's own deadline is still its own. */
+  cfiber_deadline(cfiber_now() + NS_PER_MS);
+  FAILS(cfiber_read(slave, &c, 1), ETIMEDOUT);
+  cfiber_deadline(0);
+  close(slave);
+  close(master);
+  return 0;
+}
+
 /* ---- Messages -----------------------------------------------------------------------------------
  */
 
@@ -250,6 +287,7 @@ int main(int argc, char **argv) {
     run(run_inside, 2, migrate);
     run(cancelled_before, 1, migrate);
     run(terminal_one_way, 1, migrate);
+    run(terminal_says_nothing, 1, migrate);
     run(many_pieces, 2, migrate);
     run(deadline_of_drained, 1, migrate);
   }
