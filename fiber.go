@@ -181,10 +181,14 @@ func (f *Fiber) outcome(op string, cause error) (int, error) {
 func (f *Fiber) Cancel() { f.cancel() }
 
 // cancel reports whether the fiber was still there to be cancelled.
-func (f *Fiber) cancel() bool {
+func (f *Fiber) cancel() bool { return f.cancelFor(f.rt) }
+
+// cancelFor is cancel, on behalf of a runtime that has had the fiber. If it was a call's, the handle
+// may belong to a call of another runtime by now.
+func (f *Fiber) cancelFor(rt *Runtime) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.c == nil {
+	if f.c == nil || f.rt != rt {
 		return false
 	}
 	if !f.canceled {
@@ -247,12 +251,13 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 		}
 		return err
 	}
-	f.rt, f.name = rt, a.Name
-	f.id = rt.fillRecord(c, fn, arg, &a)
+	id := rt.fillRecord(c, fn, arg, &a)
 	if arg != nil {
 		f.pinner.Pin(arg)
 	}
-	f.c = c
+	f.mu.Lock() // for who still has the handle of an earlier call; see cancelFor
+	f.rt, f.name, f.id, f.c = rt, a.Name, id, c
+	f.mu.Unlock()
 	// Whoever closes the runtime sets `closing`, then cancels those that have a handle; see
 	// announce.
 	rt.handle(c.index).Swap(f)

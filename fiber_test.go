@@ -389,3 +389,24 @@ func fdDir() string {
 	}
 	return filepath.Clean("/dev/fd")
 }
+
+// Who closes a runtime may come upon the handle of a call that has just ended, and serves a call of
+// another runtime by then. That one is not cancelled.
+func TestCancelForEarlierRuntime(t *testing.T) {
+	a, b := openTest(t, Options{Threads: 1}), openTest(t, Options{Threads: 1})
+	f := &Fiber{done: make(chan struct{}, 1), reused: true}
+	if err := a.start("call", f, ctest.Return, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-f.done
+	if err := b.start("call", f, ctest.ParkForever, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if f.cancelFor(a) {
+		t.Error("the other runtime's fiber has been cancelled")
+	}
+	if !f.cancelFor(b) {
+		t.Error("the fiber has not been cancelled")
+	}
+	<-f.done
+}

@@ -321,7 +321,8 @@ func (rt *Runtime) markCanceled() {
 	for _, slab := range r.slabs {
 		for i := range slab {
 			if f := slab[i].Load(); f != nil {
-				f.cancel()
+				chaosDelay("MARK")
+				f.cancelFor(rt)
 			}
 		}
 	}
