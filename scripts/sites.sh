@@ -11,10 +11,10 @@ with_site='accept calloc close connect epoll_create1 epoll_ctl epoll_wait eventf
 
 # What needs none, since it does not fail, or not so that anything could be done.
 without_site='cxa_get_globals ehdr_start errno_location real_crosscall2
-  _GLOBAL_OFFSET_TABLE_ _exit clock_gettime free memcmp memcpy memset munmap
+  _GLOBAL_OFFSET_TABLE_ _exit clock_gettime free isatty memcmp memcpy memset munmap
   pthread_attr_destroy pthread_attr_getstack pthread_cond_broadcast pthread_cond_wait
   pthread_join pthread_mutex_lock pthread_mutex_unlock pthread_once pthread_self sched_yield
-  sched_cpucount sigfillset signal strcmp strnlen sysconf stack_chk_fail tls_get_addr
+  sched_cpucount sigfillset signal strcmp strnlen sysconf stack_chk_fail tcgetattr tls_get_addr
   getcontext makecontext setcontext swapcontext fegetround fesetround'
 
 # sites_of_calls FILE...: the calls of $with_site outside of TRY, a line for each.
