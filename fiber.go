@@ -161,18 +161,18 @@ func (f *Fiber) outcome(op string, cause error) (int, error) {
 	if cause != nil {
 		canceled = both{ErrCanceled, cause}
 	}
-	e := &Error{Op: op, ID: f.id, Name: f.name, Err: f.err}
+	err, hint := f.err, ""
 	switch {
-	case f.err == ErrNotStarted:
-		e.Err = both{canceled, f.err}
-		e.Hint = "fibers block all threads; raise Options.MaxThreads"
-	case f.err != nil:
+	case err == ErrNotStarted:
+		err = both{canceled, err}
+		hint = "fibers block all threads; raise Options.MaxThreads"
+	case err != nil:
 	case cause != nil || f.canceled:
-		e.Err = canceled
+		err = canceled
 	default:
 		return f.result, nil
 	}
-	return f.result, e
+	return f.result, &Error{Op: op, ID: f.id, Name: f.name, Err: err, Hint: hint}
 }
 
 // Cancel asks the fiber to end: its current waiting call in C, and each later
