@@ -56,6 +56,15 @@ func call(t testing.TB, rt *Runtime, fn unsafe.Pointer, arg any, attr ...Attr) i
 	return n
 }
 
+// spinning spawns a fiber that computes until stop is called, at the latest at the end of the test.
+func spinning(t testing.TB, rt *Runtime) (f *Fiber, stop func()) {
+	t.Helper()
+	var stopped int32
+	stop = func() { atomic.StoreInt32(&stopped, 1) }
+	t.Cleanup(stop)
+	return spawn(t, rt, ctest.Spin, unsafe.Pointer(&stopped)), stop
+}
+
 func spawn(t testing.TB, rt *Runtime, fn unsafe.Pointer, arg any, attr ...Attr) *Fiber {
 	t.Helper()
 	fn, pointer := with(fn, arg)

@@ -19,8 +19,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
   test [STEP...]      run every check, or only the steps named:
                       lint model ctest variants go race asan purego packaging soak bench
   check [PART...]     run test and all that takes longer, or only the parts named: test levels
-                      valgrind kqueue emulated random fuzz migrate chaos (200 seeds)
-                      chaos_sanitized chaos_go cgocheck cross model (the larger ones)
+                      valgrind kqueue emulated emulated_go random fuzz migrate chaos (200
+                      seeds) chaos_sanitized chaos_go cgocheck cross model (the larger ones)
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
@@ -48,7 +48,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       run the Go benchmarks
   lint                check the format and the code, change nothing
   fmt                 format the Go and the C code
-  deps                install all that the tests need beside Go (see below)
+  deps [--check]      install all that the tests need beside Go (see below); with --check, on
+                      Debian, what check needs as well
 
 Only cgo's needs (Go 1.25 and a C compiler) are needed to use cfiber from Go: there
 go build does all, and this script nothing.
@@ -109,6 +110,8 @@ cmd_demo() {
 . scripts/tools.sh
 # shellcheck source=scripts/core.sh
 . scripts/core.sh
+# shellcheck source=scripts/emulated.sh
+. scripts/emulated.sh
 # shellcheck source=scripts/ctest.sh
 . scripts/ctest.sh
 # shellcheck source=scripts/purego.sh

@@ -305,12 +305,11 @@ func TestCancelRaces(t *testing.T) {
 
 func TestCancelBeforeStart(t *testing.T) {
 	rt := openTest(t, Options{Threads: 1, MaxThreads: 1})
-	var stop int32
-	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
+	spinner, stop := spinning(t, rt)
 	f := spawn(t, rt, ctest.ParkForever, nil)
 	f.Cancel()
 	f.Cancel()
-	atomic.StoreInt32(&stop, 1)
+	stop()
 	if n, err := f.Wait(context.Background()); n != canceled || !errors.Is(err, ErrCanceled) {
 		t.Errorf("%d, %v", n, err)
 	}

@@ -99,13 +99,13 @@ func TestCloseWhileThreadStarts(t *testing.T) {
 // Fibers that are handed to a thread which is awake cost no wake-up (S15).
 func TestAwakeThreadIsNotWoken(t *testing.T) {
 	rt := openTest(t, Options{Threads: 1, MaxThreads: 1})
-	var started, stop int32
+	var started int32
 	var fibers []*Fiber
 	for range 50 {
 		fibers = append(fibers, spawn(t, rt, ctest.ParkForever, unsafe.Pointer(&started)))
 	}
 	parked(t, rt, &started, len(fibers))
-	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
+	spinner, stop := spinning(t, rt)
 	await(t, "the spinner runs", func() bool { return rt.thread(0).running.Load() != 0 })
 	before := rt.wakes.Load()
 	for _, f := range fibers {
@@ -114,7 +114,7 @@ func TestAwakeThreadIsNotWoken(t *testing.T) {
 	if n := rt.wakes.Load() - before; n != 0 {
 		t.Errorf("%d wake-ups of a thread that is awake", n)
 	}
-	atomic.StoreInt32(&stop, 1)
+	stop()
 	for _, f := range append(fibers, spinner) {
 		f.Wait(context.Background())
 	}

@@ -624,6 +624,35 @@ func TestPackagingHeader(t *testing.T) {
 	}
 }
 
+// Go leaves out a file whose name ends in another architecture than the one it builds for, and so
+// would a switch whose name is not Go's word for its architecture.
+func TestPackagingSwitches(t *testing.T) {
+	t.Parallel()
+	archs := []string{"386", "amd64", "arm", "arm64", "loong64", "ppc64le", "riscv64", "s390x"}
+	var files []string
+	for _, arch := range archs {
+		env := append(environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=1")
+		built := strings.Fields(run(t, ".", env, "go", "list", "-f", `{{join .CFiles " "}} {{join .SFiles " "}}`, "./csrc"))
+		for _, file := range []string{"switch_" + arch + ".S", "switch_" + arch + ".c"} {
+			files = append(files, filepath.Join("csrc", file))
+			if !slices.Contains(built, file) {
+				t.Errorf("on %s, %s is not built: %q", arch, file, built)
+			}
+		}
+	}
+	for _, pattern := range []string{"csrc/switch_*.S", "csrc/switch_*.c"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range found {
+			if file != "csrc/switch_ucontext.c" && !slices.Contains(files, file) {
+				t.Errorf("%s is for none of %q", file, archs)
+			}
+		}
+	}
+}
+
 // ---- Helpers ----
 
 // module is a Go module of a user, in a temporary folder.

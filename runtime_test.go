@@ -182,8 +182,7 @@ func TestShutdownContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stop int32
-	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop)) // hears no cancel
+	spinner, stop := spinning(t, rt) // hears no cancel
 	sleeper := spawn(t, rt, ctest.ParkForever, nil)
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -195,7 +194,7 @@ func TestShutdownContext(t *testing.T) {
 	if n, err := sleeper.Wait(context.Background()); n != canceled || !errors.Is(err, ErrCanceled) {
 		t.Errorf("%d, %v", n, err)
 	}
-	atomic.StoreInt32(&stop, 1)
+	stop()
 	if _, err := spinner.Wait(context.Background()); !errors.Is(err, ErrCanceled) {
 		t.Error(err)
 	}
@@ -209,12 +208,11 @@ func TestCloseTimesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stop int32
-	spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
+	_, stop := spinning(t, rt)
 	if err := rt.Close(); !errors.Is(err, ErrStillRunning) || !strings.Contains(err.Error(), "1 of them") {
 		t.Errorf("%v", err)
 	}
-	atomic.StoreInt32(&stop, 1)
+	stop()
 	if err := rt.Shutdown(context.Background()); err != nil {
 		t.Error(err)
 	}

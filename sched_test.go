@@ -37,42 +37,48 @@ func TestSpawnFromBusyFiber(t *testing.T) {
 // The same from Go: all but one thread compute.
 func TestSpawnBesideBusyThreads(t *testing.T) {
 	rt := openTest(t, Options{Threads: 4})
-	var stop int32
-	var busy []*Fiber
 	for range 3 {
-		busy = append(busy, spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop)))
+		spinner, stop := spinning(t, rt)
+		defer spinner.Wait(context.Background())
+		defer stop()
 	}
 	for i := range 100 {
 		if got := call(t, rt, ctest.Return, number(i)); got != i {
 			t.Error(got)
 		}
 	}
-	atomic.StoreInt32(&stop, 1)
-	for _, f := range busy {
-		f.Wait(context.Background())
-	}
 }
 
 // A thread that is started with a fiber is started with that one alone, whatever
 // the record was linked to in its last life.
 func TestGrowWithUsedRecord(t *testing.T) {
-	for range 20 {
+	for seen, tries := 0, 0; seen < 20; tries++ {
+		if tries == 1000 {
+			t.Fatalf("a thread was started with a fiber in %d of %d runtimes", seen, tries)
+		}
 		rt := openTest(t, Options{Threads: 2})
 		for range 3 {
 			idle(t, rt)                    // so that no second thread is started
 			call(t, rt, ctest.Return, nil) // these records are used again, last first
 		}
 		idle(t, rt)
-		var stop int32
-		spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
+		spinner, stop := spinning(t, rt)
+		// On a loaded machine the first thread may take so long to wake that a second is started.
+		second := func() bool { return rt.Stats().Threads == 2 }
 		await(t, "the first thread is busy", func() bool {
-			return rt.thread(0).running.Load() != 0 && rt.c.idle.Load() == 0
+			return second() || rt.thread(0).running.Load() != 0 && rt.c.idle.Load() == 0
 		})
+		if !second() {
+			seen++
+		}
 		if got := call(t, rt, ctest.Return, number(8)); got != 8 {
 			t.Error(got)
 		}
-		atomic.StoreInt32(&stop, 1)
+		stop()
 		spinner.Wait(context.Background())
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -188,8 +194,7 @@ func TestCallsNestedBeyondMaxThreads(t *testing.T) {
 // and those that are not stay.
 func TestCanceledBehindBlockedThread(t *testing.T) {
 	rt := openTest(t, Options{Threads: 1, MaxThreads: 1, Logger: slog.New(slog.DiscardHandler)})
-	var spin int32
-	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&spin))
+	spinner, stop := spinning(t, rt)
 	await(t, "the spinner runs", func() bool { return rt.thread(0).running.Load() != 0 })
 	release, inside := make(chan int), make(chan int)
 	blocker := spawn(t, rt, newCallback(t, func(unsafe.Pointer) int { close(inside); return <-release }), nil)
@@ -200,7 +205,7 @@ func TestCanceledBehindBlockedThread(t *testing.T) {
 		}
 	}
 	queue() // on the ring, when the thread comes to look
-	atomic.StoreInt32(&spin, 1)
+	stop()
 	<-inside
 	queue() // from Go
 	for i, f := range fibers {
@@ -306,8 +311,7 @@ func TestComputingFiberIsNotReplaced(t *testing.T) {
 		t.Skip("the system does not tell threads that compute from threads that block")
 	}
 	rt := openTest(t, Options{Threads: 1})
-	var stop int32
-	spinner := spawn(t, rt, ctest.Spin, unsafe.Pointer(&stop))
+	spinner, stop := spinning(t, rt)
 	await(t, "the spinner runs", func() bool { return rt.thread(0).running.Load() != 0 })
 	queued := spawn(t, rt, ctest.Return, number(1))
 	rounds := rt.rounds.Load()
@@ -315,7 +319,7 @@ func TestComputingFiberIsNotReplaced(t *testing.T) {
 	if n := rt.Stats().Threads; n != 1 {
 		t.Errorf("%d threads", n)
 	}
-	atomic.StoreInt32(&stop, 1)
+	stop()
 	for _, f := range []*Fiber{spinner, queued} {
 		if _, err := f.Wait(context.Background()); err != nil {
 			t.Error(err)
@@ -471,7 +475,8 @@ func TestManyParked(t *testing.T) {
 	per := (residentBytes(t) - mem) / n
 	t.Logf("%d fibers: %d bytes resident each (Go's handles included), %d more mappings, %d more threads, guards: %s",
 		n, per, mappings(t)-maps, threads(t)-ths, rt.Stats().Guards)
-	if per > 6<<10 && !raceEnabled && !asanEnabled {
+	// The sanitizers and an emulator keep more than the pages that there are.
+	if per > 6<<10 && !raceEnabled && !asanEnabled && emulator() == nil {
 		t.Errorf("%d bytes resident per fiber", per)
 	}
 	if rt.Stats().Guards == "install" && mappings(t)-maps > 500 {

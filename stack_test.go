@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"regexp"
 	"runtime"
 	"strings"
@@ -75,9 +74,7 @@ func TestOverflow(t *testing.T) {
 		return
 	}
 	for _, kind := range []string{"small frames", "large frames"} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestOverflow$")
-		cmd.Env = append(os.Environ(), child+"="+kind)
-		out, err := cmd.CombinedOutput()
+		out, err := itself(t, child, kind).CombinedOutput()
 		if err == nil || strings.Contains(string(out), "returned") {
 			t.Fatalf("%s: %v\n%s", kind, err, out)
 		}
@@ -98,6 +95,9 @@ func TestOverflow(t *testing.T) {
 // Another fault than an overflow is Go's alone, and a nil dereference in Go,
 // called from a fiber, is still a panic that can be recovered.
 func TestOtherFaults(t *testing.T) {
+	if emulator() != nil && runtime.GOARCH == "ppc64le" {
+		t.Skip("qemu leaves out of a signal's frame the register DAR, where Go looks for the address")
+	}
 	rt := openTest(t, Options{})
 	ctest.Callback = func(uintptr) (r uintptr) {
 		defer func() {
@@ -136,9 +136,7 @@ func TestPanicInCallback(t *testing.T) {
 		"panic":  `panic: out of a fiber`,
 		"goexit": `runtime\.Goexit in a Go function called from a fiber.*panicker`,
 	} {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestPanicInCallback$")
-		cmd.Env = append(os.Environ(), child+"="+kind)
-		out, err := cmd.CombinedOutput()
+		out, err := itself(t, child, kind).CombinedOutput()
 		if err == nil || strings.Contains(string(out), "returned") || !regexp.MustCompile(want).Match(out) {
 			t.Errorf("%s: %v\n%s", kind, err, out)
 		}

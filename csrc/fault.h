@@ -54,7 +54,8 @@
   SITE(CPU_TIME, ESRCH, 0)                                                                         \
   SITE(HANDLER, 0, 0)  /* of signals and forks: asked for once in a process */                     \
   SITE(REPORT, 0, EIO) /* of an overflow */                                                        \
-  SITE(SYMBOL, 0, EMFILE)
+  SITE(SYMBOL, 0, EMFILE)                                                                          \
+  SITE(GUARD_PROBE, EINVAL, 0)
 
 enum fault_site {
 #define FAULT_SITE_NAME(name, hidden, told) FAULT_##name,

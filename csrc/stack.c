@@ -21,6 +21,7 @@
 
 #include "fault.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -103,9 +104,20 @@ static int guard_protect(char *lo, size_t n) {
   return TRY(GUARD, -1, mprotect(lo, n, PROT_NONE)) ? cfiber_errno() : 0;
 }
 
+#ifdef MADV_GUARD_INSTALL
+/*
+ * Whether advice that does not exist is accepted. An emulator may do so, as qemu's does, since
+ * most advice is a hint; the guard that it says it has installed is not there.
+ */
+static bool accepts_any_advice(char *lo, size_t n) {
+  return TRY(GUARD_PROBE, -1, madvise(lo, n, INT_MAX)) == 0;
+}
+#endif
+
 static int guard_install(struct cfiber_runtime *rt, char *lo, size_t n) {
 #ifdef MADV_GUARD_INSTALL
-  if (atomic_load_explicit(&rt->guard_kind, memory_order_relaxed) != GUARD_PROTECT) {
+  uint32_t kind = atomic_load_explicit(&rt->guard_kind, memory_order_relaxed);
+  if (kind == GUARD_INSTALL || (kind == GUARD_NONE && !accepts_any_advice(lo, n))) {
     int e = TRY(GUARD, -1, madvise(lo, n, MADV_GUARD_INSTALL)) ? cfiber_errno() : 0;
     if (!e) {
       atomic_store_explicit(&rt->guard_kind, GUARD_INSTALL, memory_order_relaxed);

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # The steps of `test`, and what takes longer.
 
+go_env='' # for go test, but not for what is run to sum up: NAME=VALUE...
+
 go_test() { # go_test ARGUMENT...: shows failures, skips and a line for each package
   go_test_in . "$@"
 }
@@ -8,7 +10,8 @@ go_test() { # go_test ARGUMENT...: shows failures, skips and a line for each pac
 go_test_in() { # go_test_in DIR ARGUMENT...
   local dir=$1
   shift
-  go test -C "$dir" -json "$@" | go run ./internal/testsum ${counts:+-counts "$counts"}
+  # shellcheck disable=SC2086 # a list of words, or none
+  env $go_env go test -C "$dir" -json "$@" | go run ./internal/testsum ${counts:+-counts "$counts"}
 }
 
 # One function for each step of `test`. They run in a process of their own each, where set -e
@@ -124,6 +127,7 @@ part_kqueue() { cmd_ctest --variant kqueue --variant kqueue-pipe; }
 part_emulated() {
   cmd_ctest --variant arm --variant 386 --variant ppc64le --variant riscv64 --variant s390x --variant loong64
 }
+part_emulated_go() { go_emulated arm64 ppc64le riscv64 s390x; }
 # Programs made by chance.
 part_random() {
   local failed=0
@@ -155,7 +159,7 @@ part_model() {
   fi
 }
 
-all_parts='test levels valgrind kqueue emulated random fuzz migrate chaos chaos_sanitized chaos_go cgocheck cross model'
+all_parts='test levels valgrind kqueue emulated emulated_go random fuzz migrate chaos chaos_sanitized chaos_go cgocheck cross model'
 
 cmd_check() {
   local parts=${*:-$all_parts} part start summary='' failed=0 status

@@ -83,7 +83,7 @@ int main(void) { makecontext(&u, f, 0); return 0; }'
 # ctest_variant VARIANT TESTS COMPILERS: the tests in one variant, with all compilers where
 # the compiler matters, else with the first that can.
 ctest_variant() {
-  local variant=$1 tests=$2 compilers=$3 flags='' all='' built='' wrap='' cross='' qemu='' static='' libs='' sanitizer='' c
+  local variant=$1 tests=$2 compilers=$3 flags='' all='' built='' wrap='' cross='' qemu='' emulator='' static='' libs='' sanitizer='' c
   case $variant in
     plain)
       flags='-O2 -g'
@@ -142,13 +142,12 @@ ctest_variant() {
       # With what libkqueue itself wants, in case it is there as an archive only.
       libs="$(pkg-config --libs libkqueue) -lpthread -lrt"
       ;;
-    arm64) cross=aarch64-linux-gnu qemu=qemu-aarch64 ;;
-    arm) cross=arm-linux-gnueabihf qemu=qemu-arm ;;
-    ppc64le) cross=powerpc64le-linux-gnu qemu=qemu-ppc64le ;;
-    riscv64) cross=riscv64-linux-gnu qemu=qemu-riscv64 ;;
-    s390x) cross=s390x-linux-gnu qemu=qemu-s390x ;;
-    # Static, because under this emulator no dynamic program gets past pthread_create.
-    386) cross=i686-linux-gnu qemu=qemu-i386 static=-static ;;
+    386)
+      emulation 386
+      # Because under this emulation no dynamic program gets past pthread_create.
+      static=-static
+      ;;
+    *) emulation "$variant" ;;
   esac
   if [ -n "$sanitizer" ]; then
     flags="-O1 -g -fsanitize=$sanitizer -fno-sanitize-recover=all $flags"
@@ -162,15 +161,14 @@ ctest_variant() {
     fi
   fi
   if [ -n "$cross" ]; then
-    # The names and folders that Debian's cross compilers have.
-    if ! have "$cross-gcc" || ! have "$qemu"; then
-      ctest_skip "$variant" "wants $cross-gcc and $qemu"
+    if ! emulated; then
+      ctest_skip "$variant" "wants $cross-gcc, $cross-g++ and $qemu"
       return
     fi
     compilers=$cross-gcc
     # gcc notes for some of these what changed in their calling convention long ago.
     flags="-O2 -g -Wno-psabi $static"
-    wrap="env CFIBER_EMULATED=1 $qemu -L /usr/$cross"
+    wrap="env CFIBER_EMULATED=1 $emulator"
   fi
   for c in $compilers; do
     # shellcheck disable=SC2086 # a list of words
@@ -326,6 +324,3 @@ ctest_run() {
     *) limited "$ctest_limit" $3 "$2" ;;
   esac
 }
-
-# Whether the tests also run on arm64, by emulation: not where they do so anyway.
-emulates_arm64() { [ "$(uname -s)" = Linux ] && [ "$(uname -m)" != aarch64 ]; }

@@ -152,6 +152,11 @@ compiler() {
 
 cmd_deps() {
   need_go
+  case ${1:-} in
+    '') ;;
+    --check) deps_check ;;
+    *) die "deps: unknown argument $1" ;;
+  esac
   local manager tools tool packages
   manager=$(package_manager)
   tools='cc c++ clang clang-format pkg-config shellcheck git redis-server gdb'
@@ -202,5 +207,25 @@ cmd_deps() {
       ! install_packages apt-get g++-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user; then
       warn "no cross compiler and emulator for arm64: those tests will be skipped"
     fi
+  fi
+}
+
+# deps_check: what `check` needs beyond `test`, by Debian's names: Valgrind, and for each
+# architecture a cross compiler and an emulator. zig and a recent libkqueue are in no Debian.
+deps_check() {
+  local package packages=''
+  [ "$(package_manager)" = apt-get ] || die "deps --check knows the packages of Debian only"
+  have valgrind || packages="$packages valgrind"
+  have qemu-riscv64 || packages="$packages qemu-user"
+  for package in arm-linux-gnueabihf i686-linux-gnu powerpc64le-linux-gnu riscv64-linux-gnu s390x-linux-gnu; do
+    have "$package-g++" || packages="$packages g++-$package"
+  done
+  # For loong64, which the default clang of Debian 12 does not know.
+  have clang-19 && have ld.lld-19 || packages="$packages clang-19 lld-19"
+  # shellcheck disable=SC2086 # a list of words
+  set -- $packages
+  if [ $# -gt 0 ]; then
+    if [ -n "${CFIBER_NO_INSTALL:-}" ]; then die "not installed: $*"; fi
+    install_packages apt-get "$@" || die "could not install all of: $*"
   fi
 }

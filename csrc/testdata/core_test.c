@@ -971,6 +971,64 @@ static void test_plain_thread(void) {
   FAILS(cfiber_close(fds[1]), EBADF);
 }
 
+/* ---- Guards (fault 10)
+ * ------------------------------------------------------------------------------------------------
+ */
+
+struct touch {
+  int of;        /* whose stack */
+  ptrdiff_t off; /* from its lower end */
+  _Atomic int started, touched;
+};
+
+static intptr_t touch_guard(void *arg) {
+  struct touch *touch = arg;
+  if (atomic_fetch_add(&touch->started, 1) == touch->of) {
+    *(volatile char *)(cfiber_thread_self()->current->stack->lo + touch->off) = 1;
+    atomic_store(&touch->touched, 1);
+  }
+  until(&touch->touched);
+  return 0;
+}
+
+/* Some fibers at once, so that there are stacks next to each other. */
+static intptr_t touch_a_guard(void *arg) {
+  cfiber_t *fibers[8];
+  for (int i = 0; i < 8; i++)
+    fibers[i] = go(touch_guard, arg);
+  for (int i = 0; i < 8; i++)
+    joined(fibers[i]);
+  return 0;
+}
+
+/* The child's end is its own matter: by the signal, or by a sanitizer that has caught it. What it
+ * has not done is to go on. */
+static void test_guards(void) {
+  if (only && strcmp(only, "guards") != 0)
+    return;
+  for (int i = 0; i < 8; i++) {
+    struct touch touch = {.of = i, .off = i % 2 ? -1 : -64 * 1024};
+    char report[4096];
+    int fds[2], status;
+    CHECK(pipe(fds) == 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+      dup2(fds[1], STDERR_FILENO);
+      cfiber_run(touch_a_guard, &touch, NULL, NULL);
+      _exit(0);
+    }
+    close(fds[1]);
+    size_t n = 0;
+    for (ssize_t got; (got = read(fds[0], report + n, sizeof report - 1 - n)) > 0;)
+      n += (size_t)got;
+    report[n] = 0;
+    close(fds[0]);
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+    CHECK(strstr(report, "cfiber: stack overflow") != NULL);
+  }
+}
+
 /* ---- A forked child (fault 24)
  * --------------------------------------------------------------------------------------- */
 
@@ -1381,6 +1439,7 @@ int main(int argc, char **argv) {
   test_plain_thread();
   test_options();
   test_timer_spacing();
+  test_guards();
   run(stale_event, 1, 0);
   run(closed_and_reused, 1, 0);
   run(one_end, 1, 0);

@@ -1,5 +1,5 @@
 /*
- * switch_ppc64.c - the part of the 64-bit POWER switch that C can say.
+ * switch_ppc64le.c - the part of the 64-bit POWER switch that C can say.
  */
 #include "switch.h"
 

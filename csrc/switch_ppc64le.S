@@ -1,6 +1,6 @@
 /*
- * switch_ppc64.S - the context switch for 64-bit POWER, ELFv2 ABI (ppc64le, and the
- * big-endian systems that have taken to that ABI).
+ * switch_ppc64le.S - the context switch for 64-bit POWER, ELFv2 ABI. (Without Go also for
+ * the big-endian systems that have taken to that ABI; Go does without C there.)
  *
  * What a callee saves in this ABI: r1 (the stack pointer), r14-r31, f14-f31, v20-v31,
  * the fields cr2-cr4 of the condition register, and lr as its own return address. r13
