@@ -44,7 +44,7 @@ chaos_go() {
   mkdir -p build/chaos
   go test -c -tags cfiber_chaos -o $exe . || return
   for ((seed = $2; seed < $2 + $1; seed++)); do
-    if CFIBER_CHAOS_SEED=$seed limited 330 $exe -test.timeout 300s -test.skip "$skip" >$exe.log 2>&1; then
+    if CFIBER_CHAOS_SEED=$seed limited 630 $exe -test.short -test.timeout 600s -test.skip "$skip" >$exe.log 2>&1; then
       say "PASS go, seed $seed"
     else
       sed 's/^/    /' $exe.log

@@ -7,13 +7,13 @@
 #   CFIBER_CHAOS_SEED    the first seed, 1
 #   CFIBER_CHAOS_SEEDS   how many, 3
 #   CFIBER_CHAOS_JOBS    how many at once, 3: much of a test is waiting
-#   CFIBER_CHAOS_LIMIT   seconds for each, 100; then the stacks are printed
+#   CFIBER_CHAOS_LIMIT   seconds for each, 300; then the stacks are printed
 set -euo pipefail
 
 replay=$1
 shift
 first=${CFIBER_CHAOS_SEED:-1} seeds=${CFIBER_CHAOS_SEEDS:-3} jobs=${CFIBER_CHAOS_JOBS:-3}
-limit=${CFIBER_CHAOS_LIMIT:-100}
+limit=${CFIBER_CHAOS_LIMIT:-300}
 logs=$(mktemp -d "${TMPDIR:-/tmp}/cfiber-seeds.XXXXXX")
 trap 'rm -rf "$logs"' EXIT
 

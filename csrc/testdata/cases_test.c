@@ -4,6 +4,7 @@
  */
 #include "../../internal/ctest/cases.c"
 #include "chaos.h"
+#include "patience.h"
 
 #define CASE(name, on_thread)                                                                      \
   { #name, case_##name, on_thread }
@@ -55,7 +56,7 @@ static bool too_many_for_tsan(cfiber_func fn) {
 
 int main(void) {
   int failures = 0;
-  alarm(110);
+  alarm(PATIENCE);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     CHAOS_TEST(cases[i].name);
     for (unsigned way = 0; way < 4 && !too_many_for_tsan(cases[i].fn); way++) {

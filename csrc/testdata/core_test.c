@@ -1434,7 +1434,7 @@ static intptr_t emptied_then_reused(void *unused) {
 
 int main(int argc, char **argv) {
   only = argc > 1 ? argv[1] : NULL;
-  alarm(110); /* what is not woken hangs */
+  alarm(PATIENCE); /* what is not woken hangs */
   test_ring();
   test_plain_thread();
   test_options();

@@ -276,7 +276,7 @@ static void test_closed_in_any_order(void) {
 
 int main(int argc, char **argv) {
   only = argc > 1 ? argv[1] : NULL;
-  alarm(110);
+  alarm(PATIENCE);
   int before = open_descriptors();
   test_nonblocking_on_thread();
   test_connect_on_thread();

@@ -3,6 +3,7 @@
  * and one that leaves an entry function ends the process (fault 4).
  */
 #include "cfiber.h"
+#include "patience.h"
 
 #include <csignal>
 #include <cstdio>
@@ -119,7 +120,7 @@ static int status_of(cfiber_func fn, std::string *said) {
 }
 
 int main() {
-  alarm(110);
+  alarm(PATIENCE);
   std::string said;
   int status = status_of(escapes, &said);
   CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);

@@ -340,11 +340,11 @@ static void run_everything(unsigned threads, unsigned migrate) {
   intptr_t r = 0;
   int before = open_descriptors();
   atomic_store(&errors, 0);
-  alarm(60);
+  alarm(PATIENCE);
   if (!failed(cfiber_run(everything, NULL, &options, &r)))
     CHECK(r == 11);
   on_thread(NULL);
-  alarm(110);
+  alarm(PATIENCE);
   CHECK(all_closed(before));
 }
 

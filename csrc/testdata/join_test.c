@@ -312,7 +312,7 @@ static intptr_t admitted_runs_first(void *unused) {
 
 int main(int argc, char **argv) {
   only = argc > 1 ? argv[1] : NULL;
-  alarm(110); /* what is not woken hangs */
+  alarm(PATIENCE); /* what is not woken hangs */
   run(joined_first, 1, 0);
   run(cancel_a_caller, 1, 0);
   run(cancel_before_the_wait, 1, 0);

@@ -475,7 +475,7 @@ int main(int argc, char **argv) {
   uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)cfiber_now();
   int rounds = argc > 2 ? atoi(argv[2]) : TREES;
   CHAOS_TEST("stress");
-  alarm(110); /* a fiber that nobody wakes is a failure */
+  alarm(PATIENCE); /* a fiber that nobody wakes is a failure */
   int before = open_descriptors();
   for (int i = 0; i < rounds; i++) {
     struct job job = {.seed = mix(seed + (uint64_t)i), .depth = DEPTH};

@@ -5,6 +5,7 @@
 #define TESTING_H
 
 #include "check.h"
+#include "patience.h"
 
 #include <fcntl.h>
 #include <sched.h>
