@@ -146,7 +146,7 @@ part_fuzz() { # some minutes each
 part_migrate() { cmd_ctest --variant migrate; }
 part_chaos() { CFIBER_CHAOS_SEEDS=200 cmd_ctest --variant chaos; }
 part_chaos_sanitized() { CFIBER_CHAOS_SEEDS=5 cmd_ctest --variant chaos-address --variant chaos-thread; }
-part_chaos_go() { cmd_chaos --go --seeds 5; }
+part_chaos_go() { cmd_chaos --go --seeds 20; }
 # That no Go pointer gets where C could keep it, by the stricter of the checks that Go has; the
 # other is always on.
 part_cgocheck() { GOEXPERIMENT=cgocheck2 go_test -timeout 15m -skip '^TestPackaging' .; }
