@@ -122,6 +122,7 @@ part_levels() { # of optimisation, beside those of the variants plain and lto
   done
   return $failed
 }
+part_musl() { cmd_ctest --variant musl; }
 part_valgrind() { cmd_ctest --variant valgrind; }
 part_kqueue() { cmd_ctest --variant kqueue --variant kqueue-pipe; }
 part_emulated() {
@@ -159,7 +160,7 @@ part_model() {
   fi
 }
 
-all_parts='test levels valgrind kqueue emulated emulated_go random fuzz migrate chaos chaos_sanitized chaos_go cgocheck cross model'
+all_parts='test levels musl valgrind kqueue emulated emulated_go random fuzz migrate chaos chaos_sanitized chaos_go cgocheck cross model'
 
 cmd_check() {
   local parts=${*:-$all_parts} part start summary='' failed=0 status

@@ -72,7 +72,7 @@ cmd_ctest() {
   [ $ctest_failed = 0 ]
 }
 
-all_variants='plain lto address thread undefined ucontext valgrind chaos chaos-address chaos-thread migrate migrate-lto migrate-thread kqueue kqueue-pipe arm64 arm 386 ppc64le riscv64 s390x loong64'
+all_variants='plain lto address thread undefined ucontext valgrind chaos chaos-address chaos-thread migrate migrate-lto migrate-thread kqueue kqueue-pipe musl arm64 arm 386 ppc64le riscv64 s390x loong64'
 
 makecontext_program='#define _XOPEN_SOURCE 700
 #include <ucontext.h>
@@ -125,8 +125,19 @@ ctest_variant() {
       fi
       ;;
     loong64)
-      ctest_loong64 "$tests"
-      return
+      if ! zig_compilers loongarch64-linux-musl; then
+        ctest_loong64 "$tests"
+        return
+      fi
+      emulation loong64
+      static=-static libs=-lunwind
+      ;;
+    musl)
+      if ! zig_compilers "$(uname -m)-linux-musl"; then
+        ctest_skip musl "wants zig, whose compiler brings musl"
+        return
+      fi
+      compilers=$(uname -m)-linux-musl-gcc flags='-O2 -g -static' libs=-lunwind
       ;;
     kqueue | kqueue-pipe)
       if [ "$(uname -s)" != Linux ]; then
@@ -183,9 +194,9 @@ ctest_variant() {
   [ -n "$all$built" ] || ctest_skip "$variant" "no compiler here can build it"
 }
 
-# ctest_loong64 TESTS: no Debian so far has a cross gcc and a C library for it; so this is
-# the switch alone, instead of switch_test, in a program that needs none. Any clang with
-# that target and its lld can build it.
+# ctest_loong64 TESTS: no Debian so far has a cross gcc and a C library for it; so without zig
+# this is the switch alone, instead of switch_test, in a program that needs none. Any clang
+# with that target and its lld can build it.
 ctest_loong64() {
   local target='--target=loongarch64-linux-gnu -march=loongarch64 -mabi=lp64d' c qemu='' compiler=''
   case " $1 " in *switch_test.c\ *) ;; *)

@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# Other architectures of Linux, by Debian's cross compilers and qemu's emulators of a single process.
+# Other architectures of Linux, by Debian's cross compilers and qemu's emulators of a single process;
+# and other C libraries, by zig.
 
 # emulation ARCH (as Go names it): sets cross, the prefix of its compilers, qemu, and emulator,
 # the command that runs its programs.
@@ -8,6 +9,7 @@ emulation() {
     386) cross=i686-linux-gnu qemu=qemu-i386 ;;
     arm) cross=arm-linux-gnueabihf qemu=qemu-arm ;;
     arm64) cross=aarch64-linux-gnu qemu=qemu-aarch64 ;;
+    loong64) cross=loongarch64-linux-musl qemu=qemu-loongarch64 ;;
     ppc64le) cross=powerpc64le-linux-gnu qemu=qemu-ppc64le ;;
     riscv64) cross=riscv64-linux-gnu qemu=qemu-riscv64 ;;
     s390x) cross=s390x-linux-gnu qemu=qemu-s390x ;;
@@ -18,6 +20,18 @@ emulation() {
 
 # Whether what `emulation` has named is there.
 emulated() { have "$cross-gcc" && have "$cross-g++" && have "$qemu"; }
+
+# zig_compilers TARGET: puts TARGET-gcc and TARGET-g++ into the path. They are zig, which brings a C
+# library for each of its targets. False where there is no zig.
+zig_compilers() {
+  local dir=$root/build/zig zig=${ZIG:-zig}
+  have "$zig" || return
+  mkdir -p "$dir"
+  printf '#!/bin/sh\nexec "%s" cc -target %s "$@"\n' "$zig" "$1" >"$dir/$1-gcc"
+  printf '#!/bin/sh\nexec "%s" c++ -target %s "$@"\n' "$zig" "$1" >"$dir/$1-g++"
+  chmod +x "$dir/$1-gcc" "$dir/$1-g++"
+  PATH=$dir:$PATH
+}
 
 # Whether the tests also run on arm64, by emulation: not where they do so anyway.
 emulates_arm64() { [ "$(uname -s)" = Linux ] && [ "$(uname -m)" != aarch64 ]; }
