@@ -55,6 +55,16 @@ cmd_lint() {
     skipped clang-format "not installed" || bad=1
   fi
 
+  # What a build has left, and git add -A has taken.
+  if have git && git rev-parse --git-dir >/dev/null 2>&1; then
+    say "files that are no text"
+    out=$(git ls-files -z | xargs -0 grep -LI '' || true)
+    if [ -n "$out" ]; then
+      say "empty or binary, and known to git:" "$out"
+      bad=1
+    fi
+  fi
+
   # With and without CFIBER_CGO, which some of the code depends on.
   for c in gcc clang; do
     if have $c; then
