@@ -294,6 +294,8 @@ static void publish_to_go(struct cfiber_thread *t, struct cfiber *f) {
 static void publish_to_joiner(struct cfiber_thread *t, struct cfiber *f) {
   uintptr_t j = atomic_exchange(&f->joiner, JOINER_FINISHING);
   if (j == JOINER_DETACHED) {
+    /* Who joins it by mistake, or is about to while it is detached, is told so even now. */
+    atomic_store_explicit(&f->joiner, JOINER_DETACHED, memory_order_release);
     cfiber_fiber_release(t, f);
     return;
   }

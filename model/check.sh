@@ -23,6 +23,11 @@ models='
 ring.pml      owner,-two-thieves
 park.pml      bound
 park.pml      migratable                -DMIGRATABLE
+join.pml      two-fibers
+join.pml      a-fiber-and-a-thread      -DTHREAD
+join.pml      beside-the-child          -DBESIDE
+join.pml      beside-it,-and-a-thread   -DBESIDE -DTHREAD
+claim.pml     a-thief
 schedule.pml  spawned,-2-threads        -DSPAWNED -DTHREADS=2 -DSTRAYS=1
 schedule.pml  spawned,-3-threads        -DSPAWNED -DTHREADS=3 -DFIBERS=3
 schedule.pml  spawned-by-two            -DSPAWNED_MANY -DTHREADS=3 -DFIBERS=4 -DSPAWNERS=2
@@ -48,6 +53,21 @@ park.pml      WAKE_IN_TWO
 park.pml      READY_WHILE_ARMED         -DMIGRATABLE
 park.pml      POST_BEFORE_SWITCH        -DMIGRATABLE
 park.pml      WOKEN_WHILE_LEAVING       -DMIGRATABLE
+join.pml      SET_BLINDLY
+join.pml      GIVEN_UP_BLINDLY
+join.pml      LOOK_THEN_ANNOUNCE
+join.pml      JOINED_AT_ONCE
+join.pml      FINISHING_LEFT
+join.pml      FINISHING_NOT_AWAITED
+join.pml      BROADCAST_UNLOCKED        -DTHREAD
+join.pml      CALL_THEN_ENGAGE          -DBESIDE
+join.pml      STRAIGHT_UNCLAIMED        -DBESIDE
+claim.pml     CLAIM_IN_TWO
+claim.pml     POPPED_CLAIMABLE
+claim.pml     ENTRY_FORGOTTEN
+claim.pml     END_IN_TWO
+claim.pml     VOID_IN_TWO
+claim.pml     ROOM_UNCHECKED
 schedule.pml  NO_SEARCHER               -DSPAWNED -DTHREADS=2
 schedule.pml  NO_NEXT_SEARCHER          -DSPAWNED -DTHREADS=3 -DFIBERS=3
 schedule.pml  LOOK_THEN_ANNOUNCE        -DSPAWNED -DTHREADS=2
@@ -71,6 +91,9 @@ watchdog.pml  TOLD_BEFORE_COUNTED       -DSERVED -DMISTAKES=0
 '
 long='
 ring.pml      four-fibers               -DFIBERS=4
+join.pml      two-fibers,-two-early     -DEARLY_ENDS=2
+join.pml      beside-it,-two-early      -DBESIDE -DEARLY_ENDS=2
+claim.pml     two-thieves               -DTHIEVES=2
 growth.pml    growth,-leaves            -DLEAVES
 watchdog.pml  served,-two-mistakes      -DSERVED -DMISTAKES=2
 '

@@ -208,6 +208,72 @@ static intptr_t joins_are_exclusive(void *unused) {
   return 0;
 }
 
+static intptr_t detach_self(void *unused) {
+  (void)unused;
+  CHECK(cfiber_detach(cfiber_self()) == 0);
+  return 0;
+}
+
+static bool live(cfiber_t *f) {
+  return atomic_load(&f->wait) & WAIT_LIVE;
+}
+
+/* A detached fiber is nobody's to join, and whoever tries is told, before its end and after. */
+static intptr_t detached_for_ever(void *unused) {
+  (void)unused;
+  cfiber_t *f = go(detach_self, NULL);
+  while (live(f))
+    cfiber_yield();
+  FAILS(cfiber_join(f, NULL), EINVAL);
+  FAILS(cfiber_detach(f), EINVAL);
+  f = go(yielding, NULL);
+  CHECK(cfiber_detach(f) == 0);
+  FAILS(cfiber_join(f, NULL), EINVAL);
+  FAILS(cfiber_detach(f), EINVAL);
+  return 0;
+}
+
+/* A thread that detaches what a fiber joins: the two begin and end each round together. */
+struct contest {
+  cfiber_t *child;
+  _Atomic int begun, ended; /* rounds */
+  int rounds;
+  bool detached; /* in the last */
+};
+
+static void *detach_each(void *p) {
+  struct contest *c = p;
+  for (int n = 1; n <= c->rounds; n++) {
+    while (atomic_load(&c->begun) < n)
+      cfiber_relax();
+    c->detached = cfiber_detach(c->child) == 0;
+    CHECK(c->detached || errno == EINVAL);
+    atomic_store(&c->ended, n);
+  }
+  return NULL;
+}
+
+static intptr_t join_or_detach(void *unused) {
+  (void)unused;
+  struct contest c = {.rounds = ROUNDS(20000)};
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, detach_each, &c) == 0);
+  for (int n = 1; n <= c.rounds; n++) {
+    c.child = go(n % 2 ? identity : yielding, (void *)(intptr_t)n);
+    atomic_store(&c.begun, n);
+    if (n % 4 == 0)
+      cfiber_yield();
+    intptr_t r = 0;
+    bool got_it = cfiber_join(c.child, &r) == 0;
+    CHECK(got_it ? r == n : errno == EINVAL);
+    while (atomic_load(&c.ended) < n)
+      cfiber_relax();
+    CHECK(got_it != c.detached);
+  }
+  CHECK(pthread_join(thread, NULL) == 0);
+  return 0;
+}
+
 /* ---- Trees --------------------------------------------------------------------------------- */
 
 #define FANOUT 6
@@ -318,6 +384,7 @@ int main(int argc, char **argv) {
   run(cancel_before_the_wait, 1, 0);
   run(called_is_joined, 1, 0);
   run(joins_are_exclusive, 1, 0);
+  run(detached_for_ever, 1, 0);
   run(void_entries, 1, 0);
   run(overtaken_for_a_while, 1, 0);
 #ifndef CFIBER_CHAOS /* whose yields run the ring's before there is a look around */
@@ -326,6 +393,7 @@ int main(int argc, char **argv) {
   for (unsigned threads = 1; threads <= 3; threads++) {
     for (unsigned migrate = 0; migrate < 2; migrate++) {
       run(calls_become_waits, threads, migrate);
+      run(join_or_detach, threads, migrate);
       run(tree, threads, migrate);
     }
   }
