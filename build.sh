@@ -20,7 +20,7 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       lint model ctest variants go race asan purego packaging soak bench
   check [PART...]     run test and all that takes longer, or only the parts named: test levels
                       musl valgrind kqueue emulated emulated_go random fuzz migrate chaos
-                      (200 seeds) chaos_sanitized chaos_go cgocheck cross model (the larger ones)
+                      chaos_sanitized chaos_go cgocheck cross model (the larger ones)
   ctest [--variant NAME]... [TEST...]
                       run the C tests (csrc/testdata/TEST_test.c). The variants are plain (-O2)
                       and lto (-O3 -flto), which run by default and with each of gcc and clang
@@ -31,7 +31,8 @@ usage: ./build.sh COMMAND [ARGUMENT...]
                       $CFIBER_CHAOS_SEEDS seeds, 3, from $CFIBER_CHAOS_SEED on, 1); migrate
                       (migratable fibers change threads at each switch);
                       musl (by zig); and other architectures, emulated: arm64 arm 386 ppc64le
-                      riscv64 s390x loong64 (of which, without zig, the switch alone)
+                      riscv64 s390x loong64 (of which, without zig, the switch alone);
+                      ia32 (386 by an amd64 kernel itself)
   soak [ARGUMENT...]  run a mixed load, and check that nothing is wrong or has grown at the end:
                       -for DURATION (60s), -seed N, -threads N, -report FILE
   cover               run the C and the Go tests, and print for each file what they have reached

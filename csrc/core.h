@@ -361,6 +361,7 @@ struct cfiber_runtime {
   _Atomic(int64_t) trim_at;     /* when; INT64_MAX if there are none */
   _Atomic(uint32_t) guard_kind; /* shared: enum guard_kind */
 
+  bool lone;       /* there is one thread, and will be no other */
   bool may_linger; /* threads, before they sleep: there is more than one processor */
   struct fd_table *fds;
   struct cfiber_runtime *next_runtime; /* of the open ones, see fd.c */

@@ -84,14 +84,19 @@ void cfiber_wake_joining_threads(void) {
   pthread_mutex_unlock(&thread_join_mutex);
 }
 
+/*
+ * Whether f can run on t only, which is about to block. A fiber that has been started
+ * and is on no thread yet is just being started by another, for t is not doing that.
+ */
+static bool runs_only_on(const struct cfiber_thread *t, const struct cfiber *f) {
+  return f == t->current || t->runtime->lone || (!fiber_movable(f) && f->thread == t);
+}
+
 /* Joins by blocking the thread. t is NULL, or in a call on its native stack. */
 static int join_on_thread(struct cfiber_thread *t, struct cfiber *f, intptr_t *result) {
-  if (t && t->current && t->runtime == f->runtime) {
-    /* The thread is blocked for as long as this takes. Could another run f? */
-    bool movable = fiber_movable(f) && t->runtime->allocated > 1;
+  if (t && t->current && t->runtime == f->runtime && runs_only_on(t, f)) {
     uintptr_t j = joiner_of(f);
-    if (f == t->current ||
-        (!movable && (f->thread == t || !f->thread) && j != JOINER_FINISHED && j != JOINER_JOINED))
+    if (j != JOINER_FINISHED && j != JOINER_JOINED)
       return cfiber_fail(EDEADLK);
   }
   if (engage(f, JOINER_THREAD) == REFUSED)
@@ -226,7 +231,7 @@ static int join_by_waiting(struct cfiber_thread *t, struct cfiber *me, struct cf
   int e;
   int64_t when = me->deadline ? me->deadline : INT64_MAX;
   enum wake_reason reason = cfiber_park_until(t, me, epoch, when, &e);
-  return e ? e : given_up(reason);
+  return e ? EAGAIN : given_up(reason); /* ENOMEM says that f could not be started */
 }
 
 /* Waits until f has ended, or returns an error. */

@@ -65,15 +65,18 @@ bool cfiber_poller_confirm(struct poller *p, int fd, uint32_t generation) {
 
 static int wait_events(int fd, struct epoll_event *events, int64_t timeout) {
 #ifdef SYS_epoll_pwait2
-  /* Nanoseconds, where the kernel (5.11) has it. */
+  /* Nanoseconds, where the kernel (5.11) has it, and no filter of system calls that does not know
+   * it refuses it, with EPERM. */
   static _Atomic(bool) missing;
   if (timeout > 0 && !atomic_load_explicit(&missing, memory_order_relaxed)) {
-    struct timespec ts = {.tv_sec = (time_t)(timeout / NS_PER_S),
-                          .tv_nsec = (long)(timeout % NS_PER_S)};
+    /* The kernel's own timespec: that of a 32-bit C library may be smaller. */
+    struct {
+      int64_t sec, nsec;
+    } ts = {timeout / NS_PER_S, timeout % NS_PER_S};
     int n =
         TRY(POLLER_WAIT, -1,
             (int)syscall(SYS_epoll_pwait2, fd, events, CHAOS_MOST(POLLER_EVENTS), &ts, NULL, 0));
-    if (n >= 0 || cfiber_errno() != ENOSYS)
+    if (n >= 0 || (cfiber_errno() != ENOSYS && cfiber_errno() != EPERM))
       return n;
     atomic_store_explicit(&missing, true, memory_order_relaxed);
   }

@@ -121,6 +121,7 @@ static int run(struct host *h, cfiber_func fn, void *arg, intptr_t *result) {
     return ENOMEM;
   while (!e && h->nthreads < h->rt->allocated)
     e = start_thread(h);
+  h->rt->lone = h->nthreads == 1; /* nobody starts more later */
   /* With at least one thread the work gets done. */
   if (h->nthreads > 0 && (e = cfiber_spawn_outside(h->rt, fn, arg)) == 0)
     e = await_end(h, result);

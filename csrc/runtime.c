@@ -62,6 +62,7 @@ int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtim
   rt->max_fibers = config->max_fibers ? config->max_fibers : MAX_FIBERS_DEFAULT;
   rt->fiber_batch = rt->max_fibers < EXACT_MAX_FIBERS ? 0 : FIBER_CACHE / 2;
   rt->allocated = config->allocated;
+  rt->lone = config->allocated == 1;
   rt->limit = config->limit;
   rt->migrate = config->migrate;
   rt->notify_fd = config->notify_fd;

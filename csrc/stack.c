@@ -238,6 +238,7 @@ static int add_slab(struct cfiber_runtime *rt, struct stack_class *c) {
   }
   s->nfree = n;
   s->cold = true;
+  s->used = false; /* the record may have been another runtime's */
   link_slab(c, s, false);
   if (c->next_slab < SLAB_STACKS_MAX)
     c->next_slab *= 2;

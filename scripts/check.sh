@@ -126,7 +126,8 @@ part_musl() { cmd_ctest --variant musl; }
 part_valgrind() { cmd_ctest --variant valgrind; }
 part_kqueue() { cmd_ctest --variant kqueue --variant kqueue-pipe; }
 part_emulated() {
-  cmd_ctest --variant arm --variant 386 --variant ppc64le --variant riscv64 --variant s390x --variant loong64
+  cmd_ctest --variant arm --variant 386 --variant ppc64le --variant riscv64 --variant s390x --variant loong64 \
+    --variant ia32
 }
 part_emulated_go() { go_emulated arm64 ppc64le riscv64 s390x; }
 # Programs made by chance.
@@ -147,7 +148,7 @@ part_fuzz() { # some minutes each
 part_migrate() { cmd_ctest --variant migrate; }
 part_chaos() { CFIBER_CHAOS_SEEDS=200 cmd_ctest --variant chaos; }
 part_chaos_sanitized() { CFIBER_CHAOS_SEEDS=5 cmd_ctest --variant chaos-address --variant chaos-thread; }
-part_chaos_go() { cmd_chaos --go --seeds 20; }
+part_chaos_go() { cmd_chaos --go; }
 # That no Go pointer gets where C could keep it, by the stricter of the checks that Go has; the
 # other is always on.
 part_cgocheck() { GOEXPERIMENT=cgocheck2 go_test -timeout 15m -skip '^TestPackaging' .; }

@@ -72,7 +72,7 @@ cmd_ctest() {
   [ $ctest_failed = 0 ]
 }
 
-all_variants='plain lto address thread undefined ucontext valgrind chaos chaos-address chaos-thread migrate migrate-lto migrate-thread kqueue kqueue-pipe musl arm64 arm 386 ppc64le riscv64 s390x loong64'
+all_variants='plain lto address thread undefined ucontext valgrind chaos chaos-address chaos-thread migrate migrate-lto migrate-thread kqueue kqueue-pipe musl arm64 arm 386 ppc64le riscv64 s390x loong64 ia32'
 
 makecontext_program='#define _XOPEN_SOURCE 700
 #include <ucontext.h>
@@ -153,7 +153,7 @@ ctest_variant() {
       # With what libkqueue itself wants, in case it is there as an archive only.
       libs="$(pkg-config --libs libkqueue) -lpthread -lrt"
       ;;
-    386)
+    386 | ia32)
       emulation 386
       # Because under this emulation no dynamic program gets past pthread_create.
       static=-static
@@ -180,6 +180,13 @@ ctest_variant() {
     # gcc notes for some of these what changed in their calling convention long ago.
     flags="-O2 -g -Wno-psabi $static"
     wrap="env CFIBER_EMULATED=1 $emulator"
+    if [ "$variant" = ia32 ]; then
+      wrap=''
+      if ! runs_ia32 2>/dev/null; then
+        ctest_skip ia32 "the kernel does not run programs for 386"
+        return
+      fi
+    fi
   fi
   for c in $compilers; do
     # shellcheck disable=SC2086 # a list of words

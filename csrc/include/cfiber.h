@@ -82,11 +82,12 @@ cfiber_t *cfiber_spawn(cfiber_func fn, void *arg, const struct cfiber_attr *attr
 
 /*
  * Waits until f has ended, stores what it returned in *result (if not NULL)
- * and frees the handle. Waiting call; when it fails with ECANCELED, ETIMEDOUT
- * or EDEADLK the handle is still valid.
+ * and frees the handle. Waiting call; when it fails with ECANCELED, ETIMEDOUT,
+ * EDEADLK or EAGAIN the handle is still valid.
  *   EINVAL   f is NULL, detached, not of cfiber_spawn (Go waits for those that
  *            it starts, cfiber_run for its own), or somebody already joins it
  *   EDEADLK  f is the caller, or could only run on the thread this would block
+ *   EAGAIN   no memory for the timer of the caller's deadline
  *   ENOMEM   f could not be started: no memory for its stack (the handle is freed)
  */
 int cfiber_join(cfiber_t *f, intptr_t *result);

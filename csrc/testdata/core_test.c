@@ -18,6 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __linux__
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
+
 /* ---- Fibers used by many --------------------------------------------------------------------- */
 
 static intptr_t count(void *p) {
@@ -546,6 +553,23 @@ static intptr_t errno_over_new_stacks(void *unused) {
   return 0;
 }
 
+/* Stacks that may be deep, and that their thread does not keep, are noted to be trimmed: in each
+ * runtime, whatever an earlier one has noted. */
+static intptr_t spilled_stacks(void *unused) {
+  (void)unused;
+  enum { N = 200 };
+  cfiber_t *f[N];
+  for (int i = 0; i < N; i++)
+    f[i] = go(sleep_long, NULL);
+  for (int i = 0; i < N; i++)
+    until_waits(f[i]);
+  CHECK(cfiber_thread_self()->runtime->used_slabs == NULL);
+  for (int i = 0; i < N; i++)
+    CHECK(cfiber_cancel(f[i]) == 0 && joined(f[i]) == -ECANCELED);
+  CHECK(cfiber_thread_self()->runtime->used_slabs != NULL);
+  return 0;
+}
+
 /* ---- Join and detach
  * ---------------------------------------------------------------------------------- */
 
@@ -581,6 +605,21 @@ static intptr_t two_joiners(void *unused) {
     cfiber_close(fds[0]);
     cfiber_close(fds[1]);
   }
+  return 0;
+}
+
+/* Without memory for the timer of its deadline a join fails, and the handle is still good. */
+static intptr_t join_without_timer(void *unused) {
+  (void)unused;
+  cfiber_t *f = go(sleep_long, NULL);
+  until_waits(f);
+  int64_t before = cfiber_deadline(cfiber_now() + 3600 * NS_PER_S);
+  cfiber_fault_set(FAULT_MALLOC, ENOMEM, 1, 1); /* the thread's first timer wants memory */
+  FAILS(cfiber_join(f, NULL), EAGAIN);
+  cfiber_fault_set(FAULT_MALLOC, 0, 0, 0);
+  cfiber_deadline(before);
+  CHECK(cfiber_cancel(f) == 0);
+  CHECK(joined(f) == -ECANCELED);
   return 0;
 }
 
@@ -914,6 +953,43 @@ static intptr_t join_new_on_native(void *unused) {
 
 static intptr_t lone_thread(void *unused) {
   return cfiber_on_native_stack(join_new_on_native, unused);
+}
+
+static intptr_t join_on_native(void *p) {
+  intptr_t r;
+  return cfiber_join(p, &r) ? -errno : r;
+}
+
+/* Goes on with a fiber that another thread has begun to start, as soon as it is joined. */
+static void *start_when_joined(void *p) {
+  cfiber_t *f = p;
+  while (atomic_load(&f->joiner) != JOINER_THREAD)
+    sched_yield();
+  f->flags &= ~FIBER_STARTED;
+  cfiber_ready(NULL, f);
+  return NULL;
+}
+
+/* A fiber that another thread has taken, but not switched to, can be joined. */
+static intptr_t join_while_started(void *unused) {
+  (void)unused;
+  struct cfiber_thread *t = cfiber_thread_self();
+  for (int tries = 0; tries < 1000; tries++) {
+    cfiber_t *f = go(identity, (void *)4);
+    if (!ring_pop_if(t, f)) { /* it is really taken */
+      CHECK(joined(f) == 4);
+      continue;
+    }
+    atomic_store(&f->queued, QUEUE_NONE);
+    f->flags |= FIBER_STARTED;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, start_when_joined, f) == 0);
+    CHECK(cfiber_on_native_stack(join_on_native, f) == 4);
+    CHECK(pthread_join(thread, NULL) == 0);
+    return 0;
+  }
+  CHECK(!"never got the fiber");
+  return 0;
 }
 
 static intptr_t native_calls(void *unused) {
@@ -1432,6 +1508,68 @@ static intptr_t emptied_then_reused(void *unused) {
   return 0;
 }
 
+/* ---- A filter of system calls that refuses one it does not know
+ * ---------------------------------------------------------------------------------------------- */
+
+#if defined(__linux__) && defined(SYS_epoll_pwait2)
+struct writer {
+  struct cfiber_thread *thread;
+  int fd;
+};
+
+static void *put_when_idle(void *p) {
+  struct writer *w = p;
+  while (atomic_load(&w->thread->ready_queue) != READY_IDLE)
+    sched_yield();
+  put(w->fd, 9);
+  return NULL;
+}
+
+static intptr_t read_under_deadline(void *unused) {
+  (void)unused;
+  int fds[2];
+  pthread_t writer;
+  CHECK(pipe(fds) == 0);
+  struct writer w = {cfiber_thread_self(), fds[1]};
+  struct reading r = {.fd = fds[0]};
+  CHECK(pthread_create(&writer, NULL, put_when_idle, &w) == 0);
+  cfiber_deadline(cfiber_now() + 5 * NS_PER_S); /* so that the thread waits for a timer, too */
+  CHECK(read_one(&r) == 9);
+  CHECK(pthread_join(writer, NULL) == 0);
+  return 0;
+}
+
+static bool refuse_epoll_pwait2(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait2, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof code / sizeof *code, code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static void test_filter(void) {
+  int status;
+  if (only && strcmp(only, "filter") != 0)
+    return;
+  pid_t pid = fork();
+  if (pid == 0) {
+    if (!refuse_epoll_pwait2()) /* as where an emulator has no such thing */
+      _exit(0);
+    struct cfiber_options options = {.threads = 1};
+    CHECK(cfiber_run(read_under_deadline, NULL, &options, NULL) == 0);
+    _exit(atomic_load(&failures) != 0);
+  }
+  CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+#else
+static void test_filter(void) {
+}
+#endif
+
 int main(int argc, char **argv) {
   only = argc > 1 ? argv[1] : NULL;
   alarm(PATIENCE); /* what is not woken hangs */
@@ -1440,6 +1578,7 @@ int main(int argc, char **argv) {
   test_options();
   test_timer_spacing();
   test_guards();
+  test_filter();
   run(stale_event, 1, 0);
   run(closed_and_reused, 1, 0);
   run(one_end, 1, 0);
@@ -1449,6 +1588,8 @@ int main(int argc, char **argv) {
   run(timers_are_cleared, 1, 0);
   run(timers_in_order, 1, 0);
   run(warm_pool, 1, 0);
+  run(spilled_stacks, 1, 0);
+  run(spilled_stacks, 1, 0);
   run(errno_over_new_stacks, 1, 0);
   run(fair_turns, 1, 0);
   run(lone_fiber, 2, 0);
@@ -1458,6 +1599,11 @@ int main(int argc, char **argv) {
   run(budget, 1, 0);
   run(native_calls, 1, 0);
   run(lone_thread, 1, 0);
+  cfiber_fault_set(FAULT_THREAD, EAGAIN, 2, 1); /* of two threads it gets one */
+  run(lone_thread, 2, 0);
+  cfiber_fault_set(FAULT_THREAD, 0, 0, 0);
+  run(join_while_started, 2, 0);
+  run(join_without_timer, 1, 0);
 #ifdef CFIBER_POLLER_EPOLL
   run(awake_thread_is_not_woken, 1, 0);
 #endif
