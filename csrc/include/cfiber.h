@@ -44,7 +44,10 @@ extern "C" {
 #define CFIBER_VERSION_MINOR 1
 #define CFIBER_VERSION_PATCH 0
 
-/* A fiber. The handle is valid until cfiber_join or cfiber_detach. */
+/*
+ * A fiber. The handle is valid until cfiber_join or cfiber_detach, and no longer than
+ * the runtime: a plain thread must not use it when cfiber_run, or Close in Go, may return.
+ */
 typedef struct cfiber cfiber_t;
 
 /* What a fiber runs. Its return value is the fiber's result. */
