@@ -4,6 +4,7 @@
 #
 #   model/check.sh          all that is exhaustive: some minutes, half a gigabyte at a time
 #   model/check.sh --long   also what is larger, the largest by bitstate hashing
+#     CFIBER_MODEL_BITS   the logarithm of that hash table's bits, 28; each more doubles states and time
 #   model/check.sh --trail FILE FLAG...   the steps to a model's first error
 #
 # A line for each: what came out, the states that were stored, and the time of the search.
@@ -131,8 +132,8 @@ check_one() {
     mutant) set -- "$@" "-DMUTANT_$name" ;;
     bitstate)
       PAN_FLAGS=-DBITSTATE
-      # Some hundred million states each; what it leaves out is left to chance.
-      pan='-m2000000 -n -w30 -k3'
+      # Some ten million states each; what it leaves out is left to chance.
+      pan="-m2000000 -n -w${CFIBER_MODEL_BITS:-28} -k3"
       ;;
   esac
   if ! (build "$dir" "$model" "$@"); then
