@@ -305,3 +305,48 @@ func TestBurstOfDeepStacks(t *testing.T) {
 		t.Errorf("%d KiB given back of %d", back>>10, deep>>10)
 	}
 }
+
+// endUntold makes a fiber that has ended and that nobody has delivered: the core tells of none
+// until attend, as while a caller looks.
+func endUntold(t *testing.T, rt *Runtime) *Fiber {
+	t.Helper()
+	await(t, "the core tells of nothing", func() bool { return rt.c.notified.CompareAndSwap(0, 1) })
+	finished := rt.Stats().Finished
+	f := spawn(t, rt, ctest.Return, number(6))
+	await(t, "the fiber has ended", func() bool {
+		return rt.Stats().Finished > finished && (rt.c.completions.Load() != 0 || isDone(f))
+	})
+	return f
+}
+
+func isDone(f *Fiber) bool {
+	select {
+	case <-f.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// The last fiber may be completed by the watchdog, when all others have looked whether one is left.
+func TestWatchdogCompletesLastFiber(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1})
+	f := endUntold(t, rt)
+	f.mu.Lock() // complete waits here
+	rt.helpers.Add(1)
+	go func() {
+		defer rt.helpers.Done()
+		rt.relieve(rt.thread(0))
+	}()
+	await(t, "the completion is taken", func() bool { return rt.c.completions.Load() == 0 })
+	rt.drain()
+	f.mu.Unlock()
+	await(t, "the runtime is drained", func() bool {
+		select {
+		case <-rt.drained:
+			return true
+		default:
+			return false
+		}
+	})
+}

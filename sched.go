@@ -280,7 +280,9 @@ func (rt *Runtime) setBlocked(w *watched, blocked bool) {
 // ring and those handed to it, and the completions that it has yet to tell of.
 func (rt *Runtime) relieve(t *cThread) {
 	bridgeServe(t)
-	rt.deliver() // it may not have told of all
+	if rt.deliver() { // it may not have told of all
+		rt.checkDrained() // who else looks may have done so meanwhile
+	}
 	if first, last := rt.takeMovable(t); first != nil {
 		chaosDelay("TAKEN")
 		rt.schedule(first, last)
