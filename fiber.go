@@ -191,11 +191,14 @@ func (f *Fiber) cancelFor(rt *Runtime) bool {
 	if f.c == nil || f.rt != rt {
 		return false
 	}
+	// An end that has not been told of is one, too: its result is there.
+	if !rt.cancelFiber(f.c) {
+		return false
+	}
 	if !f.canceled {
 		f.canceled = true
-		f.rt.ending.Add(1)
+		rt.ending.Add(1)
 	}
-	f.rt.cancelFiber(f.c)
 	return true
 }
 

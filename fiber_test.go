@@ -409,3 +409,20 @@ func TestCancelForEarlierRuntime(t *testing.T) {
 	}
 	<-f.done
 }
+
+// A fiber that has ended is not cancelled, though nobody has been told of its end yet.
+func TestCancelAfterEnd(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1})
+	f := endUntold(t, rt)
+	f.Cancel()
+	if f.cancel() {
+		t.Error("a fiber that has ended has been cancelled")
+	}
+	rt.attend(false)
+	if n, err := f.Wait(context.Background()); n != 6 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if n := rt.ending.Load(); n != 0 {
+		t.Errorf("%d fibers are waited for as cancelled ones", n)
+	}
+}

@@ -43,16 +43,17 @@ func requestCancel(f *cFiber) (ended bool, before uint64) {
 	}
 }
 
-// cancelFiber is cfiber_cancel. The caller vouches that f has not been freed.
-func (rt *Runtime) cancelFiber(f *cFiber) {
+// cancelFiber is cfiber_cancel. The caller vouches that f has not been freed. It reports whether
+// f was alive.
+func (rt *Runtime) cancelFiber(f *cFiber) bool {
 	ended, before := requestCancel(f)
-	if !ended {
-		return
+	if ended {
+		chaosDelay("WOKEN")
+		if before&waitMigratable == 0 {
+			rt.handOver((*cThread)(f.thread), f, f)
+		} else if before&waitState == waitParked {
+			rt.schedule(f, f)
+		}
 	}
-	chaosDelay("WOKEN")
-	if before&waitMigratable == 0 {
-		rt.handOver((*cThread)(f.thread), f, f)
-	} else if before&waitState == waitParked {
-		rt.schedule(f, f)
-	}
+	return before&waitLive != 0
 }
