@@ -2,8 +2,10 @@ package cfiber
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -46,6 +48,57 @@ func TestPollersOutliveThreads(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
+}
+
+// holdLog is a log's handler that holds who logs the message until it is let go.
+type holdLog struct {
+	slog.Handler
+	message      string
+	inside, goOn chan struct{}
+}
+
+func (h *holdLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *holdLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, h.message) {
+		h.inside <- struct{}{}
+		<-h.goOn
+	}
+	return nil
+}
+
+// The watchdog, which is about to serve the poller of a thread that it took for stuck, finds it
+// open, however long it has been under way.
+func TestPollersOutliveWatchdog(t *testing.T) {
+	hold := &holdLog{slog.DiscardHandler, "blocks its thread", make(chan struct{}), make(chan struct{})}
+	rt := openTest(t, Options{Threads: 1, Logger: slog.New(hold)})
+	r, w := pipe(t)
+	blocker := spawn(t, rt, ctest.BlockRead, number(r))
+	<-hold.inside
+	p := rt.thread(0).poller
+	unix.Write(w, []byte{1})
+	if _, err := blocker.Wait(context.Background()); err != nil {
+		t.Error(err)
+	}
+	closed := make(chan error)
+	go func() { closed <- rt.Close() }()
+	<-rt.stopping // all threads have ended
+	for _, fd := range []int32{p.fd, p.wakeFD} {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); fd >= 0 && err != nil {
+			t.Errorf("closed under the watchdog: %v", err)
+		}
+	}
+	select {
+	case err := <-closed:
+		t.Errorf("closed with the watchdog under way: %v", err)
+	default:
+	}
+	close(hold.goOn)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	unix.Close(r)
+	unix.Close(w)
 }
 
 // A thread that is being started when the runtime is closed is waited for, and

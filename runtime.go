@@ -333,8 +333,9 @@ func (rt *Runtime) reap() {
 	<-rt.drained
 	rt.stopThreads()
 	close(rt.stopping)
-	rt.notifyR.Close()
+	rt.notifyR.Close() // not before: the threads write there
 	rt.helpers.Wait()
+	rt.closePollers()
 	rt.statsMu.Lock()
 	rt.final = rt.stats()
 	rt.final.Threads = 0

@@ -125,7 +125,8 @@ func panicking() bool {
 	}
 }
 
-// stopThreads ends all threads. No fiber is alive any more.
+// stopThreads ends all threads. No fiber is alive any more. Their pollers stay: the watchdog may
+// be about to serve one that it took for stuck.
 func (rt *Runtime) stopThreads() {
 	// A thread that is just being started is waited for: then reserved == active.
 	rt.growMu.Lock()
@@ -136,9 +137,13 @@ func (rt *Runtime) stopThreads() {
 	for i := range n {
 		rt.wakeThread(rt.thread(i))
 	}
-	// Nobody's poller is closed while somebody may trigger or wait in it.
 	rt.workers.Wait()
-	for i := range n {
+}
+
+// closePollers is for when all threads and helpers have ended: nobody's poller is closed while
+// somebody may trigger or wait in it.
+func (rt *Runtime) closePollers() {
+	for i := range rt.c.active.Load() {
 		pollerClose(rt.thread(i).poller)
 	}
 }
