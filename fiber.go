@@ -58,6 +58,7 @@ func (rt *Runtime) Spawn(fn, arg unsafe.Pointer, attr ...Attr) (*Fiber, error) {
 	if err := rt.start("spawn", f, fn, arg, attr); err != nil {
 		return nil, err
 	}
+	rt.uncount(1)
 	return f, nil
 }
 
@@ -79,17 +80,14 @@ func (rt *Runtime) Call(ctx context.Context, fn, arg unsafe.Pointer, attr ...Att
 		return 0, e
 	}
 	f := callPool.Get().(*Fiber)
-	look := rt.mayLook()
 	if err := rt.start("call", f, fn, arg, attr); err != nil {
-		if look {
-			rt.uncount()
-		}
 		callPool.Put(f)
 		return 0, err
 	}
-	if look {
+	if rt.looks.pay() {
 		rt.look(f)
 	} else {
+		rt.uncount(1)
 		f.sampleCall()
 	}
 	result, err := f.await(ctx, "call")
@@ -226,6 +224,8 @@ func checkAttr(attr []Attr) (a Attr, err error) {
 	return a, nil
 }
 
+// start starts f. If it does, the runtime is not freed before the caller's uncount(1): the fiber may
+// end, and be the last, while the caller is still waking the thread that it was handed to.
 func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Attr) error {
 	a, err := checkAttr(attr)
 	if fn == nil {
@@ -238,16 +238,16 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 		return &Error{Op: op, Name: a.Name, Err: ErrClosed, Hint: "a Runtime is made by New"}
 	}
 	// Counted before the state is looked at: whoever closes the runtime changes
-	// the state before it looks at the count.
-	rt.spawned.Add(1)
+	// the state before it looks at the count. One is the fiber, one the caller.
+	rt.spawned.Add(2)
 	chaosDelay("COUNTED")
 	if rt.state.Load() != stateOpen {
-		rt.uncount()
+		rt.uncount(2)
 		return &Error{Op: op, Name: a.Name, Err: ErrClosed}
 	}
 	c, err := rt.takeRecord()
 	if err != nil {
-		rt.uncount()
+		rt.uncount(2)
 		err := wrapErrno(op, err)
 		if e, ok := err.(*Error); ok {
 			e.Name = a.Name
@@ -273,9 +273,9 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 	return nil
 }
 
-// uncount takes back the count of a fiber that was not started.
-func (rt *Runtime) uncount() {
-	rt.spawned.Add(^uint64(0))
+// uncount takes back what start has counted: the caller, and a fiber that was not started.
+func (rt *Runtime) uncount(n uint64) {
+	rt.spawned.Add(-n)
 	rt.checkDrained()
 }
 

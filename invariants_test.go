@@ -101,6 +101,34 @@ func TestPollersOutliveWatchdog(t *testing.T) {
 	unix.Close(w)
 }
 
+// Who spawns a fiber may still be waking the thread that it was handed to when the fiber, the last
+// one, has ended: the runtime is not freed under it.
+func TestSpawnerKeepsRuntime(t *testing.T) {
+	rt := openTest(t, Options{Threads: 1})
+	f := &Fiber{done: make(chan struct{})}
+	if err := rt.start("spawn", f, ctest.Return, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the fiber is completed", func() bool { return rt.completed.Load() == 1 })
+	rt.drain() // looks whether anybody is left
+	if isDrained(rt) {
+		t.Error("the runtime is freed under a spawner")
+	}
+	rt.uncount(1) // as Spawn does at its end
+	if !isDrained(rt) {
+		t.Error("nobody has seen that the last spawner has left")
+	}
+}
+
+func isDrained(rt *Runtime) bool {
+	select {
+	case <-rt.drained:
+		return true
+	default:
+		return false
+	}
+}
+
 // A thread that is being started when the runtime is closed is waited for, and
 // stopped like the others (S8).
 func TestCloseWhileThreadStarts(t *testing.T) {
@@ -394,12 +422,5 @@ func TestWatchdogCompletesLastFiber(t *testing.T) {
 	await(t, "the completion is taken", func() bool { return rt.c.completions.Load() == 0 })
 	rt.drain()
 	f.mu.Unlock()
-	await(t, "the runtime is drained", func() bool {
-		select {
-		case <-rt.drained:
-			return true
-		default:
-			return false
-		}
-	})
+	await(t, "the runtime is drained", func() bool { return isDrained(rt) })
 }

@@ -45,23 +45,10 @@ func (l *looks) inVain() {
 	l.score.Store(-n)
 }
 
-// mayLook reports whether it has paid lately to look for the end of a call. If so, the runtime
-// is not freed before look has ended. Called before the fiber is started, while it cannot be.
-func (rt *Runtime) mayLook() bool {
-	if !rt.looks.pay() {
-		return false
-	}
-	rt.spawned.Add(1) // as a fiber that keeps the runtime open; see start
-	if rt.state.Load() == stateOpen {
-		return true
-	}
-	rt.uncount()
-	return false
-}
-
-// look looks for the end of f, for a moment. One caller at a time does, for all.
+// look looks for the end of f, for a moment. One caller at a time does, for all. The runtime is not
+// freed before it is over; see start.
 func (rt *Runtime) look(f *Fiber) {
-	defer rt.uncount()
+	defer rt.uncount(1)
 	// As if the core had told of a completion: it tells of no other until attend.
 	if !rt.c.notified.CompareAndSwap(0, 1) {
 		return

@@ -60,7 +60,7 @@ type Runtime struct {
 	openPoller func() (cPoller, error)
 
 	state     atomic.Uint32
-	spawned   atomic.Uint64 // from Go
+	spawned   atomic.Uint64 // from Go, and callers that are under way: see start
 	completed atomic.Uint64 // of those
 	unstarted atomic.Uint64 // of those, without a thread: see endCanceled
 	ending    atomic.Int64  // cancelled in Go, and not completed
