@@ -401,13 +401,16 @@ static int poll_on_thread(struct pollfd *fds, nfds_t n, int timeout) {
   }
 }
 
+/* Some systems tell these apart, others do not; the pollers report all as writable. */
+#define POLL_WRITE (POLLOUT | POLLWRNORM | POLLWRBAND)
+
 static void set_interest(struct fd_interest *in, const struct pollfd *p) {
   *in = (struct fd_interest){.fd = p->fd};
   if (p->fd < 0)
     return;
-  in->wants[DIR_WRITE] = p->events & POLLOUT;
+  in->wants[DIR_WRITE] = p->events & POLL_WRITE;
   /* Errors and hang-ups, which poll always reports, come with either. */
-  in->wants[DIR_READ] = !(p->events & POLLOUT) || (p->events & (POLLIN | POLLPRI));
+  in->wants[DIR_READ] = !(p->events & POLL_WRITE) || (p->events & ~POLL_WRITE);
   in->urgent = p->events & POLLPRI;
   in->urgent_only = in->urgent && !(p->events & ~POLLPRI);
 }

@@ -349,6 +349,79 @@ static intptr_t closed_and_reused(void *unused) {
   return 0;
 }
 
+/* ---- Polls: each event is waited for in the direction that tells of it --------------------- */
+
+struct polling {
+  int fd;
+  short events;
+};
+
+static intptr_t poll_events(void *p) {
+  struct polling *g = p;
+  struct pollfd pollfd = {.fd = g->fd, .events = g->events};
+  return cfiber_poll(&pollfd, 1, -1) == 1 ? pollfd.revents : -errno;
+}
+
+/* Writes or reads all that goes without waiting. */
+static void as_much_as_goes(int fd, bool writes) {
+  static char buf[1 << 16];
+  int mode = fcntl(fd, F_GETFL);
+  fcntl(fd, F_SETFL, mode | O_NONBLOCK);
+  while ((writes ? write(fd, buf, sizeof buf) : read(fd, buf, sizeof buf)) > 0)
+    continue;
+  fcntl(fd, F_SETFL, mode);
+}
+
+static void make_readable(int peer) {
+  put(peer, 1);
+}
+
+static void make_writable(int peer) {
+  as_much_as_goes(peer, false);
+}
+
+/* Of a socket that is full and has nothing to read, polled until its peer has done something. */
+static void poll_until(short events, void (*something)(int peer)) {
+  int fds[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+  as_much_as_goes(fds[0], true);
+  struct polling g = {.fd = fds[0], .events = events};
+  cfiber_t *f = go(poll_events, &g);
+  until_waits(f);
+  something(fds[1]);
+  cfiber_deadline(cfiber_now() + 5 * NS_PER_S);
+  intptr_t r = joined(f);
+  cfiber_deadline(0);
+  CHECK(r > 0 && (r & events));
+  if (r == -ETIMEDOUT) {
+    cfiber_cancel(f);
+    joined(f);
+  }
+  cfiber_close(fds[0]);
+  cfiber_close(fds[1]);
+}
+
+#ifdef POLLRDHUP
+static void end_stream(int peer) {
+  CHECK(shutdown(peer, SHUT_WR) == 0);
+}
+#endif
+
+static intptr_t polls_either_way(void *unused) {
+  (void)unused;
+  poll_until(POLLWRNORM, make_writable);
+  poll_until(POLLRDNORM | POLLWRNORM, make_writable);
+  poll_until(POLLOUT | POLLRDNORM, make_readable);
+  poll_until(POLLRDNORM, make_readable);
+#ifdef CFIBER_POLLER_EPOLL
+  poll_until(POLLWRBAND, make_writable); /* elsewhere no socket is ready for that */
+#endif
+#ifdef POLLRDHUP
+  poll_until(POLLOUT | POLLRDHUP, end_stream);
+#endif
+  return 0;
+}
+
 /* ---- Waits: each is ended once, by the first, and no wake comes too early (invariant 3)
  * ------------ */
 
@@ -1581,6 +1654,7 @@ int main(int argc, char **argv) {
   test_filter();
   run(stale_event, 1, 0);
   run(closed_and_reused, 1, 0);
+  run(polls_either_way, 1, 0);
   run(one_end, 1, 0);
   run(wake_before_park, 1, 0);
   run(wake_before_park, 1, 1);
