@@ -335,8 +335,10 @@ static int wait_connected(int fd) {
     if (e)
       return e;
     struct pollfd p = {.fd = fd, .events = POLLOUT};
-    if (TRY(POLL, -1, poll(&p, 1, 0)) > 0)
+    if (TRY(POLL, -1, poll(&p, 1, 0)) > 0) {
+      cfiber_fd_pass(t->runtime, fd, DIR_WRITE, &a); /* who else connects it, or sends */
       return 0;
+    }
     CHAOS_DELAY(EMPTY);
     if ((e = cfiber_fd_wait(t, fd, DIR_WRITE, &a)) != 0)
       return e;

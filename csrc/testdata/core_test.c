@@ -1363,6 +1363,54 @@ static intptr_t slow_connect(void *unused) {
   return 0;
 }
 
+/* Until it is cancelled. What is accepted stays open so long: a close would be an edge, too. */
+static intptr_t accept_all(void *p) {
+  int accepted[8], n = 0, e;
+  while (n < 8 && (accepted[n] = cfiber_accept(*(int *)p, NULL, NULL)) >= 0)
+    n++;
+  e = errno;
+  while (n > 0)
+    cfiber_close(accepted[--n]);
+  return -e;
+}
+
+static intptr_t send_one(void *p) {
+  struct connecting *c = p;
+  ssize_t n = cfiber_send(c->fd, "", 1, MSG_NOSIGNAL);
+  return n < 0 ? -errno : n;
+}
+
+/* A connection comes about once, and all who wait for it are told. */
+static intptr_t connect_together(void *unused) {
+  (void)unused;
+  enum { FILLERS = 4, WAITERS = 3 };
+  struct cfiber_thread *t = cfiber_thread_self();
+  struct connecting c = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
+  int fillers[FILLERS], l = full_listener(&c.addr, fillers, FILLERS);
+  cfiber_t *waiters[WAITERS];
+  for (int i = 0; i < WAITERS; i++) {
+    waiters[i] = go(i < 2 ? connect_it : send_one, &c);
+    until_waits(waiters[i]);
+  }
+  while (t->timers.n > 0) /* each has looked whether it is registered */
+    cfiber_yield();
+  for (int i = 0; i < WAITERS; i++)
+    until_waits(waiters[i]);
+  cfiber_t *f = go(accept_all, &l);
+  cfiber_deadline(cfiber_now() + 20 * NS_PER_S);
+  CHECK(joined(waiters[0]) == 0);
+  CHECK(joined(waiters[1]) == 0);
+  CHECK(joined(waiters[2]) == 1);
+  cfiber_deadline(0);
+  CHECK(cfiber_cancel(f) == 0);
+  CHECK(joined(f) == -ECANCELED);
+  cfiber_close(c.fd);
+  cfiber_close(l);
+  for (int i = 0; i < FILLERS; i++)
+    cfiber_close(fillers[i]);
+  return 0;
+}
+
 /* Who waits for a connection does not take the next owner of the number for connected. */
 static intptr_t connect_closed_and_reused(void *unused) {
   (void)unused;
@@ -1692,9 +1740,11 @@ int main(int argc, char **argv) {
   run(emptied_then_reused, 1, 0);
 #ifdef __linux__
   run(slow_connect, 1, 0);
+  run(connect_together, 1, 0);
   run(connect_closed_and_reused, 1, 0);
 #else
   (void)slow_connect;
+  (void)connect_together;
   (void)connect_closed_and_reused; /* other systems answer a full queue in other ways */
 #endif
   for (unsigned migrate = 0; migrate < 2; migrate++) {
