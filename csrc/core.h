@@ -564,14 +564,14 @@ struct fd_attempt {
   bool woken;        /* an edge was taken for it: pass it on when done */
   bool recheck;      /* the registration may be gone: make it again */
   bool drained;      /* nothing is there, and an edge will tell when there is */
-  bool waited;       /* at least once */
+  bool begun;        /* `closes` is known */
   bool socket;       /* most likely: fd was one when that was asked */
-  uint32_t closes;   /* as it was before the first wait */
+  uint32_t closes;   /* as it was before the first try */
 };
 
 /*
  * Before each try: remembers the number of edges seen. Returns 0, or EBADF if fd has been
- * closed by cfiber_close since the first wait: the number may be somebody else's by now.
+ * closed by cfiber_close since the first try: the number may be somebody else's by now.
  */
 int cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, struct fd_attempt *a);
 /*

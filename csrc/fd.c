@@ -227,12 +227,14 @@ void cfiber_fd_renew(struct cfiber_runtime *rt, int fd, enum wake_reason reason)
 /* ---- Waiting -------------------------------------------------------------------------- */
 
 int cfiber_fd_attempt(struct cfiber_runtime *rt, int fd, enum direction dir, struct fd_attempt *a) {
-  struct fd_entry *entry = find(rt, fd);
-  if (!entry) /* nor was there one before */
-    return 0;
+  int e;
+  struct fd_entry *entry = find_or_make(rt, fd, &e); /* closes are counted from now on */
+  if (!entry)
+    return 0; /* whoever has to wait will be told */
   uint32_t closes = atomic_load_explicit(&entry->closes, memory_order_acquire);
-  if (!a->waited)
+  if (!a->begun)
     a->closes = closes;
+  a->begun = true;
   a->sequence = atomic_load_explicit(&entry->sequence[dir], memory_order_acquire);
   uint32_t kind = atomic_load_explicit(&entry->kind, memory_order_relaxed);
   a->socket = kind == KIND_TCP || kind == KIND_SOCKET;
@@ -285,14 +287,13 @@ static int enlist(struct cfiber_thread *t, struct fd_entry *entry, int fd, enum 
   *old = false;
   CHAOS_DELAY(ENLIST);
   cfiber_lock(&entry->lock);
-  if (a->waited && atomic_load_explicit(&entry->closes, memory_order_relaxed) != a->closes)
-    e = EBADF; /* while it was looking again */
+  if (atomic_load_explicit(&entry->closes, memory_order_relaxed) != a->closes)
+    e = EBADF; /* while it was looking */
   *changed = atomic_load_explicit(&entry->sequence[dir], memory_order_relaxed) != a->sequence;
   if (!e && !*changed && (e = ensure_registered(t, entry, fd, a->recheck, old)) == 0)
     link_waiter(&entry->waiters[dir], w);
   cfiber_unlock(&entry->lock);
   a->recheck = false;
-  a->waited = true;
   CHAOS_DELAY(ENLISTED);
   return e;
 }
@@ -510,8 +511,8 @@ static void renounce_everywhere(int fd, enum wake_reason reason) {
 
 /*
  * Those that wait when the call begins get EBADF and never touch the number
- * again; those that have waited and are just looking again notice that `closes` has
- * changed. Somebody who began to wait between that and the kernel's close is
+ * again; those that are just looking, for the first time or again, notice that `closes`
+ * has changed. Somebody who began to wait between that and the kernel's close is
  * told to look again: by then the number may be somebody else's.
  */
 int cfiber_close(int fd) {

@@ -349,6 +349,57 @@ static intptr_t closed_and_reused(void *unused) {
   return 0;
 }
 
+/* ---- A descriptor closed between the try that failed and the first wait
+ * ---------------------- */
+
+/* The number is somebody else's by then: who tried it does not wait there. `known`: somebody has
+ * waited on the number before. */
+static void close_before_wait(int number, bool known) {
+  struct cfiber_thread *t = cfiber_thread_self();
+  int fds[2], next[2];
+  CHECK(pipe(fds) == 0 && pipe(next) == 0);
+  CHECK(dup2(fds[0], number) == number);
+  if (known) {
+    struct reading r = {.fd = number};
+    cfiber_t *f = go(read_one, &r);
+    until_waits(f);
+    put(fds[1], 1);
+    CHECK(joined(f) == 1);
+  }
+  struct fd_attempt a = {0};
+  CHECK(cfiber_fd_attempt(t->runtime, number, DIR_READ, &a) == 0);
+  CHECK(cfiber_close(number) == 0);
+  CHECK(dup2(next[0], number) == number);
+  cfiber_deadline(cfiber_now() + 5 * NS_PER_S);
+  int e = cfiber_fd_wait(t, number, DIR_READ, &a);
+  cfiber_deadline(0);
+  CHECK(e == EBADF);
+  CHECK(cfiber_fd_attempt(t->runtime, number, DIR_READ, &a) == EBADF);
+  cfiber_close(number);
+  for (int i = 0; i < 2; i++) {
+    cfiber_close(fds[i]);
+    cfiber_close(next[i]);
+  }
+}
+
+static intptr_t closed_before_wait(void *unused) {
+  (void)unused;
+  int fd = open("/dev/null", O_RDONLY); /* a number that is free */
+  cfiber_close(fd);
+  close_before_wait(fd + 10, true);
+  close_before_wait(fd + 10, false);
+  return 0;
+}
+
+/* The first that is ever done on this runtime's descriptors: nothing is known of any. */
+static intptr_t closed_before_any_wait(void *unused) {
+  (void)unused;
+  int fd = open("/dev/null", O_RDONLY);
+  cfiber_close(fd);
+  close_before_wait(fd + 10, false);
+  return 0;
+}
+
 /* ---- Polls: each event is waited for in the direction that tells of it --------------------- */
 
 struct polling {
@@ -1702,6 +1753,8 @@ int main(int argc, char **argv) {
   test_filter();
   run(stale_event, 1, 0);
   run(closed_and_reused, 1, 0);
+  run(closed_before_wait, 1, 0);
+  run(closed_before_any_wait, 1, 0);
   run(polls_either_way, 1, 0);
   run(one_end, 1, 0);
   run(wake_before_park, 1, 0);
