@@ -325,24 +325,45 @@ static int connect_outcome(int fd) {
 }
 
 /* 0: fd is connected or has failed; or an errno value of the wait. */
-static int wait_connected(int fd) {
+static int wait_connected(int fd, struct fd_attempt *a) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
   if (!t)
     return wait_on_thread(fd, DIR_WRITE);
-  struct fd_attempt a = {0};
   for (;;) {
-    int e = cfiber_fd_attempt(t->runtime, fd, DIR_WRITE, &a);
+    int e = cfiber_fd_attempt(t->runtime, fd, DIR_WRITE, a);
     if (e)
       return e;
     struct pollfd p = {.fd = fd, .events = POLLOUT};
     if (TRY(POLL, -1, poll(&p, 1, 0)) > 0) {
-      cfiber_fd_pass(t->runtime, fd, DIR_WRITE, &a); /* who else connects it, or sends */
+      cfiber_fd_pass(t->runtime, fd, DIR_WRITE, a); /* who else connects it, or sends */
       return 0;
     }
     CHAOS_DELAY(EMPTY);
-    if ((e = cfiber_fd_wait(t, fd, DIR_WRITE, &a)) != 0)
+    if ((e = cfiber_fd_wait(t, fd, DIR_WRITE, a)) != 0)
       return e;
     t = cfiber_thread_self();
+  }
+}
+
+/*
+ * Has the connection begin: 0, EINPROGRESS or another errno value. EAGAIN of a local
+ * listener: its backlog is full, and nothing will tell of room. (Others have run out of
+ * something.) Meanwhile fd may be closed, and its number be somebody else's.
+ */
+static int begin_connection(int fd, const struct sockaddr *addr, socklen_t addrlen,
+                            struct fd_attempt *a) {
+  int64_t pause = NS_PER_MS;
+  for (;;) {
+    struct cfiber_thread *t = cfiber_thread_on_fiber();
+    int e = t ? cfiber_fd_attempt(t->runtime, fd, DIR_WRITE, a) : 0;
+    if (!e)
+      e = cfiber_attempt_connect(fd, addr, addrlen);
+    if (e != EAGAIN || addr->sa_family != AF_UNIX)
+      return e;
+    if (cfiber_sleep(pause))
+      return cfiber_errno();
+    if (pause < 16 * NS_PER_MS)
+      pause *= 2;
   }
 }
 
@@ -355,18 +376,11 @@ int cfiber_connect(int fd, const struct sockaddr *addr, socklen_t addrlen) {
     return cfiber_fail(e);
   if (t)
     cfiber_fd_renew(t->runtime, fd, WAKE_RECHECK); /* most likely a fresh socket; others may wait */
-  /* EAGAIN: a local listener's backlog is full, and nothing will tell of room. (Others have run
-   * out of something.) */
-  int64_t pause = NS_PER_MS;
-  while ((e = cfiber_attempt_connect(fd, addr, addrlen)) == EAGAIN && addr->sa_family == AF_UNIX) {
-    if (cfiber_sleep(pause))
-      return -1;
-    if (pause < 16 * NS_PER_MS)
-      pause *= 2;
-  }
+  struct fd_attempt a = {0};
+  e = begin_connection(fd, addr, addrlen, &a);
   if (e != EINPROGRESS)
     return e ? cfiber_fail(e) : 0;
-  if ((e = wait_connected(fd)) == 0 && (e = connect_outcome(fd)) == 0) {
+  if ((e = wait_connected(fd, &a)) == 0 && (e = connect_outcome(fd)) == 0) {
     /* Linux notes the end only in another call. And if somebody else has fetched the error,
      * which is told once, this call still knows that there is no connection. */
     e = cfiber_attempt_connect(fd, addr, addrlen);

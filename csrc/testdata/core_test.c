@@ -15,6 +15,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -1484,6 +1485,52 @@ static intptr_t connect_closed_and_reused(void *unused) {
   return 0;
 }
 
+/* A local listener of one place. */
+static int local_listener(struct sockaddr_un *addr) {
+  int l = socket(AF_UNIX, SOCK_STREAM, 0);
+  *addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+  snprintf(addr->sun_path, sizeof addr->sun_path, "/tmp/cfiber-core-%d", (int)getpid());
+  unlink(addr->sun_path);
+  CHECK(bind(l, (struct sockaddr *)addr, sizeof *addr) == 0 && listen(l, 0) == 0);
+  return l;
+}
+
+struct local_connecting {
+  int fd;
+  struct sockaddr_un addr;
+};
+
+static intptr_t connect_local(void *p) {
+  struct local_connecting *c = p;
+  return cfiber_connect(c->fd, (struct sockaddr *)&c->addr, sizeof c->addr) ? -errno : 0;
+}
+
+/* Who waits for a place in a local listener's queue does not connect the next owner of the number.
+ */
+static intptr_t local_connect_closed(void *unused) {
+  (void)unused;
+  struct local_connecting c = {.fd = socket(AF_UNIX, SOCK_STREAM, 0)};
+  struct sockaddr_un peer;
+  socklen_t len = sizeof peer;
+  int l = local_listener(&c.addr), filler = socket(AF_UNIX, SOCK_STREAM, 0);
+  int stranger = socket(AF_UNIX, SOCK_STREAM, 0);
+  CHECK(connect(filler, (struct sockaddr *)&c.addr, sizeof c.addr) == 0);
+  cfiber_t *f = go(connect_local, &c);
+  until_waits(f);
+  CHECK(cfiber_close(c.fd) == 0);
+  CHECK(dup2(stranger, c.fd) == c.fd);
+  int s = accept(l, NULL, NULL);
+  CHECK(joined(f) == -EBADF);
+  FAILS(getpeername(stranger, (struct sockaddr *)&peer, &len), ENOTCONN);
+  unlink(c.addr.sun_path);
+  cfiber_close(s);
+  cfiber_close(l);
+  cfiber_close(filler);
+  cfiber_close(c.fd);
+  cfiber_close(stranger);
+  return 0;
+}
+
 /* Only a local listener with a full queue is worth another try. */
 static intptr_t connect_out_of_resources(void *unused) {
   (void)unused;
@@ -1795,9 +1842,11 @@ int main(int argc, char **argv) {
   run(slow_connect, 1, 0);
   run(connect_together, 1, 0);
   run(connect_closed_and_reused, 1, 0);
+  run(local_connect_closed, 1, 0);
 #else
   (void)slow_connect;
   (void)connect_together;
+  (void)local_connect_closed;
   (void)connect_closed_and_reused; /* other systems answer a full queue in other ways */
 #endif
   for (unsigned migrate = 0; migrate < 2; migrate++) {
