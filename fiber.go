@@ -58,7 +58,7 @@ func (rt *Runtime) Spawn(fn, arg unsafe.Pointer, attr ...Attr) (*Fiber, error) {
 	if err := rt.start("spawn", f, fn, arg, attr); err != nil {
 		return nil, err
 	}
-	rt.uncount(1)
+	rt.leave()
 	return f, nil
 }
 
@@ -87,7 +87,7 @@ func (rt *Runtime) Call(ctx context.Context, fn, arg unsafe.Pointer, attr ...Att
 	if rt.looks.pay() {
 		rt.look(f)
 	} else {
-		rt.uncount(1)
+		rt.leave()
 		f.sampleCall()
 	}
 	result, err := f.await(ctx, "call")
@@ -224,7 +224,7 @@ func checkAttr(attr []Attr) (a Attr, err error) {
 	return a, nil
 }
 
-// start starts f. If it does, the runtime is not freed before the caller's uncount(1): the fiber may
+// start starts f. If it does, the runtime is not freed until the caller leaves: the fiber may
 // end, and be the last, while the caller is still waking the thread that it was handed to.
 func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Attr) error {
 	a, err := checkAttr(attr)
@@ -238,22 +238,23 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 		return &Error{Op: op, Name: a.Name, Err: ErrClosed, Hint: "a Runtime is made by New"}
 	}
 	// Counted before the state is looked at: whoever closes the runtime changes
-	// the state before it looks at the count. One is the fiber, one the caller.
-	rt.spawned.Add(2)
+	// the state before it looks at the count.
+	rt.callers.Add(1)
 	chaosDelay("COUNTED")
 	if rt.state.Load() != stateOpen {
-		rt.uncount(2)
+		rt.leave()
 		return &Error{Op: op, Name: a.Name, Err: ErrClosed}
 	}
 	c, err := rt.takeRecord()
 	if err != nil {
-		rt.uncount(2)
+		rt.leave()
 		err := wrapErrno(op, err)
 		if e, ok := err.(*Error); ok {
 			e.Name = a.Name
 		}
 		return err
 	}
+	rt.spawned.Add(1)
 	id := rt.fillRecord(c, fn, arg, &a)
 	if arg != nil {
 		f.pinner.Pin(arg)
@@ -273,9 +274,9 @@ func (rt *Runtime) start(op string, f *Fiber, fn, arg unsafe.Pointer, attr []Att
 	return nil
 }
 
-// uncount takes back what start has counted: the caller, and a fiber that was not started.
-func (rt *Runtime) uncount(n uint64) {
-	rt.spawned.Add(-n)
+// leave is for who has called start, and will not touch what Close frees any more.
+func (rt *Runtime) leave() {
+	rt.callers.Add(-1)
 	rt.checkDrained()
 }
 

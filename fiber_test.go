@@ -397,12 +397,12 @@ func TestCancelForEarlierRuntime(t *testing.T) {
 	if err := a.start("call", f, ctest.Return, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	defer a.uncount(1)
+	defer a.leave()
 	<-f.done
 	if err := b.start("call", f, ctest.ParkForever, nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	defer b.uncount(1)
+	defer b.leave()
 	if f.cancelFor(a) {
 		t.Error("the other runtime's fiber has been cancelled")
 	}

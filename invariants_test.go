@@ -114,7 +114,7 @@ func TestSpawnerKeepsRuntime(t *testing.T) {
 	if isDrained(rt) {
 		t.Error("the runtime is freed under a spawner")
 	}
-	rt.uncount(1) // as Spawn does at its end
+	rt.leave() // as Spawn does at its end
 	if !isDrained(rt) {
 		t.Error("nobody has seen that the last spawner has left")
 	}

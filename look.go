@@ -48,7 +48,7 @@ func (l *looks) inVain() {
 // look looks for the end of f, for a moment. One caller at a time does, for all. The runtime is not
 // freed before it is over; see start.
 func (rt *Runtime) look(f *Fiber) {
-	defer rt.uncount(1)
+	defer rt.leave()
 	// As if the core had told of a completion: it tells of no other until attend.
 	if !rt.c.notified.CompareAndSwap(0, 1) {
 		return

@@ -60,7 +60,8 @@ type Runtime struct {
 	openPoller func() (cPoller, error)
 
 	state     atomic.Uint32
-	spawned   atomic.Uint64 // from Go, and callers that are under way: see start
+	callers   atomic.Int64  // of Spawn and Call, that may still touch what Close frees: see start
+	spawned   atomic.Uint64 // from Go
 	completed atomic.Uint64 // of those
 	unstarted atomic.Uint64 // of those, without a thread: see endCanceled
 	ending    atomic.Int64  // cancelled in Go, and not completed
@@ -286,7 +287,9 @@ func (rt *Runtime) checkDrained() {
 	}
 	rt.statsMu.Lock()
 	defer rt.statsMu.Unlock()
-	if rt.state.Load() != stateClosed && rt.live() == 0 && rt.completed.Load() == rt.spawned.Load() {
+	// Callers first: what they have spawned is counted when they have left, and no others come.
+	if rt.state.Load() != stateClosed && rt.callers.Load() == 0 && rt.live() == 0 &&
+		rt.completed.Load() == rt.spawned.Load() {
 		rt.drainOnce.Do(func() { close(rt.drained) })
 	}
 }
