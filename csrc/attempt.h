@@ -20,7 +20,9 @@ struct io {
   bool drains;    /* takes what there is, up to the length of iov, which is not 0 */
   bool no_wait;   /* MSG_DONTWAIT was given: EAGAIN is the caller's */
   bool socket;    /* in: try first as a socket; out: it has been read as one */
-  int64_t until;  /* out, if not 0: when a read of a terminal is over though nothing has come */
+  bool begun;     /* a part of it is done; `closes` is that of its fd_attempt */
+  uint32_t closes;
+  int64_t until; /* out, if not 0: when a read of a terminal is over though nothing has come */
   int flags;
   const struct iovec *iov;
   int iovcnt;

@@ -58,7 +58,10 @@ static int wait_ready(struct cfiber_thread *t, const struct io *io, struct fd_at
   return e == ETIMEDOUT ? 0 : e; /* the next attempt knows that it is over */
 }
 
-/* Runs one operation to its end: the result or a negative errno value. */
+/*
+ * Runs one operation to its end: the result or a negative errno value. It may be a part of
+ * a larger one: if fd is closed after the first part, the number is not used for the next.
+ */
 static ssize_t run(struct io *io) {
   struct cfiber_thread *t = cfiber_thread_on_fiber();
   if (!t)
@@ -68,7 +71,7 @@ static ssize_t run(struct io *io) {
   if (e)
     return -e;
   struct cfiber_runtime *rt = t->runtime;
-  struct fd_attempt a = {0};
+  struct fd_attempt a = {.begun = io->begun, .closes = io->closes};
   ssize_t n;
   for (;;) {
     if ((e = cfiber_fd_attempt(rt, io->fd, io->dir, &a)) != 0)
@@ -97,6 +100,8 @@ static ssize_t run(struct io *io) {
   if (io->drains && n > 0 && (size_t)n < length(io->iov, (size_t)io->iovcnt))
     cfiber_fd_drained(rt, io->fd, &a);
   cfiber_fd_pass(rt, io->fd, io->dir, &a);
+  io->begun = a.begun;
+  io->closes = a.closes;
   CHAOS_YIELD(t);
   if (++t->ops >= OPS_BUDGET)
     cfiber_reschedule(t);
