@@ -14,13 +14,20 @@ accepts() {
   links 'int main(void) { return 0; }' "$compiler" "$@"
 }
 
-links() { # links PROGRAM COMPILER FLAG...: the same for the text of a C program
-  local program=$1 compiler=$2 dir ok=1
-  shift 2
+# links PROGRAM COMPILER FLAG...: the same for the text of a C program.
+links() { links_and : "$@"; }
+
+# runs PROGRAM COMPILER FLAG...: the same, and whether the program then runs here.
+runs() { links_and env "$@"; }
+
+links_and() { # links_and COMMAND PROGRAM COMPILER FLAG...: COMMAND gets what has been linked
+  local command=$1 program=$2 compiler=$3 dir ok=1
+  shift 3
   dir=$(mktemp -d "${TMPDIR:-/tmp}/cfiber.XXXXXX")
   echo "$program" >"$dir/t.c"
   # shellcheck disable=SC2086 # it may hold flags
-  if $compiler "$@" -o "$dir/t" "$dir/t.c" >"$dir/log" 2>&1 && [ ! -s "$dir/log" ]; then ok=0; fi
+  if $compiler "$@" -o "$dir/t" "$dir/t.c" >"$dir/log" 2>&1 && [ ! -s "$dir/log" ] &&
+    $command "$dir/t" >/dev/null 2>&1; then ok=0; fi
   rm -rf "$dir"
   return $ok
 }

@@ -21,16 +21,6 @@ emulation() {
 # Whether what `emulation` has named is there.
 emulated() { have "$cross-gcc" && have "$cross-g++" && have "$qemu"; }
 
-# Whether an amd64 kernel runs the programs of 386 itself. They meet it as no emulator does.
-runs_ia32() {
-  local dir ok=1
-  dir=$(mktemp -d "${TMPDIR:-/tmp}/cfiber.XXXXXX")
-  echo 'int main(void) { return 0; }' >"$dir/t.c"
-  if "$cross-gcc" -static -o "$dir/t" "$dir/t.c" && "$dir/t"; then ok=0; fi
-  rm -rf "$dir"
-  return $ok
-}
-
 # zig_compilers TARGET: puts TARGET-gcc and TARGET-g++ into the path. They are zig, which brings a C
 # library for each of its targets. False where there is no zig.
 zig_compilers() {
