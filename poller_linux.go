@@ -23,13 +23,13 @@ func pollerOpen() (cPoller, error) {
 		unix.Close(ep)
 		return cPoller{}, os.NewSyscallError("eventfd", err)
 	}
+	p := cPoller{fd: int32(ep), wakeFD: int32(efd), wakeReadFD: -1}
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: wakeIdent, Pad: wakeIdent}
 	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, efd, &event); err != nil {
-		unix.Close(ep)
-		unix.Close(efd)
+		pollerClose(p)
 		return cPoller{}, os.NewSyscallError("epoll_ctl", err)
 	}
-	return cPoller{fd: int32(ep), wakeFD: int32(efd), wakeReadFD: -1}, nil
+	return p, nil
 }
 
 func pollerClose(p cPoller) {

@@ -338,7 +338,6 @@ func (rt *Runtime) reap() {
 	close(rt.stopping)
 	rt.notifyR.Close() // not before: the threads write there
 	rt.helpers.Wait()
-	rt.closePollers()
 	rt.statsMu.Lock()
 	rt.final = rt.stats()
 	rt.final.Threads = 0

@@ -125,8 +125,8 @@ func panicking() bool {
 	}
 }
 
-// stopThreads ends all threads. No fiber is alive any more. Their pollers stay: the watchdog may
-// be about to serve one that it took for stuck.
+// stopThreads ends all threads. No fiber is alive any more. Their pollers stay until bridgeClose: the
+// watchdog may be about to serve one that it took for stuck.
 func (rt *Runtime) stopThreads() {
 	// A thread that is just being started is waited for: then reserved == active.
 	rt.growMu.Lock()
@@ -138,14 +138,6 @@ func (rt *Runtime) stopThreads() {
 		rt.wakeThread(rt.thread(i))
 	}
 	rt.workers.Wait()
-}
-
-// closePollers is for when all threads and helpers have ended: nobody's poller is closed while
-// somebody may trigger or wait in it.
-func (rt *Runtime) closePollers() {
-	for i := range rt.c.active.Load() {
-		pollerClose(rt.thread(i).poller)
-	}
 }
 
 // wakeAll makes every thread go once around its loop.

@@ -426,6 +426,7 @@ struct cfiber_config {
 };
 
 int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtime **out);
+/* Frees all, the threads' pollers included. The threads have ended. */
 void cfiber_runtime_close(struct cfiber_runtime *rt);
 
 /* A mapping of zeros, or NULL. Only what is touched costs memory. */

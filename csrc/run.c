@@ -95,8 +95,6 @@ static void stop_threads(struct host *h) {
     cfiber_poller_wake(&rt->threads[i].poller);
   for (uint32_t i = 0; i < h->nthreads; i++)
     pthread_join(h->threads[i], NULL);
-  for (uint32_t i = 0; i < h->nthreads; i++)
-    cfiber_poller_close(&rt->threads[i].poller);
 }
 
 static uint32_t cpus(void) {

@@ -83,7 +83,13 @@ int cfiber_runtime_open(const struct cfiber_config *config, struct cfiber_runtim
 }
 
 void cfiber_runtime_close(struct cfiber_runtime *rt) {
+  /* First: a plain thread in cfiber_close may still be waking one of rt's. */
+  if (rt->fds)
+    cfiber_fds_close(rt);
   if (rt->threads) {
+    uint32_t n = atomic_load(&rt->active);
+    for (uint32_t i = 0; i < n; i++)
+      cfiber_poller_close(&rt->threads[i].poller);
     for (uint32_t i = 0; i < rt->allocated; i++)
       cfiber_timers_free(&rt->threads[i]);
     munmap(rt->threads, rt->allocated * sizeof *rt->threads);
@@ -93,8 +99,6 @@ void cfiber_runtime_close(struct cfiber_runtime *rt) {
       munmap(rt->slabs[i], FIBERS_PER_SLAB * sizeof(struct cfiber));
     munmap(rt->slabs, slab_table_bytes(rt->max_fibers));
   }
-  if (rt->fds)
-    cfiber_fds_close(rt);
   cfiber_stacks_close(rt);
   munmap(rt, sizeof *rt);
 }

@@ -448,6 +448,63 @@ static intptr_t closed_between_parts(void *unused) {
   return 0;
 }
 
+/* ---- A plain thread that closes what the last fiber waits for
+ * ---------------------------------------- */
+
+struct closer {
+  _Atomic int round; /* > 0: there is something to close; < 0: no more */
+  _Atomic int closed;
+  struct cfiber_thread *thread;
+  int fd;
+};
+
+static void *close_each(void *p) {
+  struct closer *c = p;
+  for (int n = 1, round; (round = atomic_load(&c->round)) >= 0;) {
+    if (round < n || atomic_load(&c->thread->ready_queue) != READY_IDLE)
+      continue;
+    CHECK(cfiber_close(c->fd) == 0);
+    atomic_store(&c->closed, n++);
+  }
+  return NULL;
+}
+
+/* Under deadlines, so that the thread need not be woken to find the fiber on its queue. */
+static intptr_t read_until_closed(void *p) {
+  struct closer *c = p;
+  char byte;
+  c->thread = cfiber_thread_self();
+  atomic_fetch_add(&c->round, 1);
+  do
+    cfiber_deadline(cfiber_now() + 100 * NS_PER_US);
+  while (cfiber_read(c->fd, &byte, 1) < 0 && errno == ETIMEDOUT);
+  return errno;
+}
+
+/* The runtime that its last fiber ends is not freed under the thread that is still waking it. */
+static void test_close_at_the_end(void) {
+  struct closer c = {.round = 0};
+  struct cfiber_options options = {.threads = 1};
+  pthread_t thread;
+  if (only && strcmp(only, "close_at_the_end") != 0)
+    return;
+  CHAOS_TEST("close_at_the_end");
+  CHECK(pthread_create(&thread, NULL, close_each, &c) == 0);
+  for (int n = 1; n <= ROUNDS(1000); n++) {
+    int fds[2];
+    intptr_t result = 0;
+    CHECK(pipe(fds) == 0);
+    c.fd = fds[0];
+    CHECK(cfiber_run(read_until_closed, &c, &options, &result) == 0);
+    CHECK(result == EBADF);
+    while (atomic_load(&c.closed) < n)
+      sched_yield();
+    close(fds[1]);
+  }
+  atomic_store(&c.round, -1);
+  CHECK(pthread_join(thread, NULL) == 0);
+}
+
 /* ---- Polls: each event is waited for in the direction that tells of it --------------------- */
 
 struct polling {
@@ -1845,6 +1902,7 @@ int main(int argc, char **argv) {
   test_timer_spacing();
   test_guards();
   test_filter();
+  test_close_at_the_end();
   run(stale_event, 1, 0);
   run(closed_and_reused, 1, 0);
   run(closed_before_wait, 1, 0);
